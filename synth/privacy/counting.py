@@ -7,13 +7,16 @@ import sys
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Hashable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, NoReturn, Protocol
+from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from synth.errors import PrivacyError
 from synth.privacy.bins import CODES_PER_ROW, Bins
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 __all__ = [
     "MAXIMUM_ROWS",
@@ -47,6 +50,9 @@ GROUP_CELLS = 2**22
 MOST_CELLS = 2**26
 """Cells kept at most: 256 MB."""
 
+MOST_ON_CARD = 2**33
+"""Bytes kept on a graphics card at most."""
+
 
 ColumnOf = Callable[[str], NDArray[Any]]
 """Returns the codes of a column by its name, shape (n_rows,)."""
@@ -56,14 +62,15 @@ class CountMemory:
     """Exact counts kept between questions of one session, so that nothing is counted twice.
 
     They are as private as the rows: they stay inside the session, in a bounded amount of memory, and are dropped with
-    it. The least recently used table makes room first.
+    it. The least recently used table makes room first. So it is with what a graphics card holds of the rows.
     """
 
-    __slots__ = ("_cells", "_tables")
+    __slots__ = ("_bytes", "_cells", "_on_card", "_tables")
 
     def __init__(self) -> None:
         self._tables: OrderedDict[Hashable, NDArray[np.int32]] = OrderedDict()
-        self._cells = 0
+        self._on_card: OrderedDict[Hashable, tuple[Hashable, Tensor]] = OrderedDict()
+        self._cells = self._bytes = 0
 
     def recall(self, key: Hashable) -> NDArray[np.int32] | None:
         """Return the counts kept under a key, or None."""
@@ -87,6 +94,30 @@ class CountMemory:
         counts.flags.writeable = False
         self._tables[key] = counts
         self._cells += counts.size
+
+    def on_card(self, name: Hashable, version: Hashable, make: Callable[[], Tensor]) -> Tensor:
+        """Return what a card holds under a name, made anew if that is another version or not there.
+
+        Parameters
+        ----------
+        name, version : Hashable
+            One version of a name is held at a time.
+        make : callable
+            Returns it, on the card.
+        """
+        held = self._on_card.pop(name, None)
+        if held is not None and held[0] == version:
+            self._on_card[name] = held
+            return held[1]
+        self._bytes -= 0 if held is None else held[1].nbytes
+        del held  # before its successor needs the room
+        made = make()
+        while self._on_card and self._bytes + made.nbytes > MOST_ON_CARD:
+            self._bytes -= self._on_card.popitem(last=False)[1][1].nbytes
+        if self._bytes + made.nbytes <= MOST_ON_CARD:
+            self._on_card[name] = version, made
+            self._bytes += made.nbytes
+        return made
 
     def __repr__(self) -> str:
         return "<CountMemory: counts are not shown>"
@@ -144,8 +175,17 @@ class Computed(Protocol):
 def with_computed(rows: PrivateRows, wanted: Sequence[Computed]) -> PrivateRows:
     """Return rows that have every computed column as one more, under its key."""
     computed = {one.key: one for one in wanted}
-    made = {key: one.cells(rows.column, rows.n_rows) for key, one in computed.items()}
-    return replace(rows, column=lambda name: made[name] if name in made else rows.column(name)) if made else rows
+    made: dict[str, NDArray[Any]] = {}
+
+    def column(name: str) -> NDArray[Any]:
+        if name not in computed:
+            return rows.column(name)
+        if name not in made:
+            # Only where it is read: a card has another way to it.
+            made[name] = computed[name].cells(rows.column, rows.n_rows)
+        return made[name]
+
+    return replace(rows, column=column) if computed else rows
 
 
 def joint_index(rows: PrivateRows, axes: Sequence[Axis], piece: slice = slice(None)) -> NDArray[Any]:

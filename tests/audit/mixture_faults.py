@@ -103,8 +103,8 @@ def _(patch: pytest.MonkeyPatch) -> None:
 def _(patch: pytest.MonkeyPatch) -> None:
     right = responsibilities.shares_by_cell
 
-    def by_cell(shares: Responsibilities, rows: Any, cells: Any) -> np.ndarray:
-        found = right(shares, rows, cells)
+    def by_cell(shares: Responsibilities, rows: Any, cells: Any, *, device: str) -> np.ndarray:
+        found = right(shares, rows, cells, device=device)
         if shares.by is None:
             return found
         by_class = found.reshape(shares.by.dimension, -1)

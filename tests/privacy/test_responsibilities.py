@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,12 +12,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from mixture_by_hand import responsibilities
+from pretended_card import pretended_card
 from questions import random_responsibilities, small_codes, small_schema
 
 from synth.errors import PrivacyError
 from synth.generators.mixture.dp_mixture import MixtureState
+from synth.privacy import counting
 from synth.privacy.answers import check_fits, sensitivity_of_sum
-from synth.privacy.counting import PrivateRows
+from synth.privacy.counting import CountMemory, PrivateRows
 from synth.privacy.feature_maps import Constant, FeatureMap, OneHot, Stack, exact_sum
 from synth.privacy.more import responsibilities as module
 from synth.privacy.more.fourier import Fourier
@@ -178,3 +181,95 @@ def test_a_map_of_another_table_is_refused() -> None:
     by = OneHot(("outcome",), (None,), (3,))
     with pytest.raises(PrivacyError, match="'outcome', which has 2"):
         check_fits(random_responsibilities(by=by), small_schema())
+
+
+# On a graphics card: the same whole numbers
+
+
+def of_two_mixtures() -> list[Product]:
+    random = np.random.default_rng(5)
+    questions = []
+    ages, incomes = (
+        Lookup("age", random.normal(size=(12, 2)) / 8, None),
+        OneHot(("income",), (np.arange(301) // 30,), (301,)),
+    )
+    for seed, by in ((0, None), (1, LABEL)):
+        shares = random_responsibilities(seed, components=5, by=by)
+        questions.append(step_of(shares, Constant(), REGION, ages, incomes))
+        questions.append(Product((shares, Stack((Constant(), incomes), (0.7, 0.7)))))
+    return questions
+
+
+@pytest.mark.parametrize(("remembers", "places", "entries"), [(True, 2**20, 2**25), (False, 1, 150)])
+def test_a_card_adds_up_the_same_whole_numbers(
+    remembers: bool, places: int, entries: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "CARD_ENTRIES", entries)
+    monkeypatch.setattr(module, "CARD_PLACES", places)
+    codes = small_codes(211)
+    rows = PrivateRows(codes.__getitem__, 211, CountMemory() if remembers else None)
+    questions = of_two_mixtures()
+    here = [exact_sum(one.blocks(), rows, half_bits=18).tolist() for one in questions]
+    with pretended_card(monkeypatch) as traffic:
+        there = [exact_sum(one.blocks(), rows, half_bits=18, device="cuda").tolist() for one in questions]
+    assert there == here
+    assert traffic.operations > 0
+    assert any(here[0])
+
+
+PLANTED: dict[str, tuple[str, Any]] = {
+    "sums in float32": ("_by_cell_on_card", lambda right, *args: (right(*args) + 1).astype(np.float32) - 1),
+    "the class of a row forgotten": (
+        "_index_on_card",
+        lambda right, rows, memory, axes, *args: right(rows, memory, axes, *args) * (axes != LABEL.axes),
+    ),
+    "shares of another mixture": (
+        "_shares_on_card",
+        lambda right, shares, *args: right(replace(shares, weights=shares.weights // 2), *args),
+    ),
+}
+
+
+@pytest.mark.parametrize("planted", PLANTED)
+def test_a_fault_on_a_card_is_noticed(planted: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    name, wrong = PLANTED[planted]
+    right = getattr(module, name)
+    monkeypatch.setattr(module, name, lambda *args: wrong(right, *args))
+    codes = small_codes(2000)
+    rows = PrivateRows(codes.__getitem__, 2000, CountMemory())
+    question = step_of(random_responsibilities(components=5, by=LABEL), Constant(), REGION)
+    here = exact_sum(question.blocks(), rows, half_bits=18)
+    with pretended_card(monkeypatch):
+        assert exact_sum(question.blocks(), rows, half_bits=18, device="cuda").tolist() != here.tolist()
+
+
+def test_a_card_is_given_each_column_once_in_a_session(monkeypatch: pytest.MonkeyPatch) -> None:
+    codes, asked = small_codes(50), []
+
+    def column(name: str) -> np.ndarray:
+        asked.append(name)
+        return codes[name]
+
+    rows = PrivateRows(column, 50, CountMemory())
+    with pretended_card(monkeypatch) as traffic:
+        uploads = []
+        for seed in (0, 1, 2):
+            question = step_of(random_responsibilities(seed, by=LABEL), Constant(), REGION)
+            exact_sum(question.blocks(), rows, half_bits=18, device="cuda")
+            uploads.append(traffic.uploads)
+    assert sorted(asked) == ["age", "income", "outcome", "region"]
+    assert uploads[2] - uploads[1] == 2  # the mixture: its tables and its weights
+
+
+def test_a_card_keeps_what_it_has_room_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    codes = small_codes(211)
+    rows = PrivateRows(codes.__getitem__, 211, CountMemory())
+    question = step_of(random_responsibilities(by=LABEL), Constant(), REGION)
+    here = exact_sum(question.blocks(), rows, half_bits=18).tolist()
+    for room in (0, 300, 3000):
+        monkeypatch.setattr(counting, "MOST_ON_CARD", room)
+        memory = CountMemory()
+        with pretended_card(monkeypatch):
+            kept = exact_sum(question.blocks(), replace(rows, memory=memory), half_bits=18, device="cuda")
+        assert kept.tolist() == here
+        assert sum(one.nbytes for _, one in memory._on_card.values()) == memory._bytes <= room

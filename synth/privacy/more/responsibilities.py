@@ -16,9 +16,9 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 from synth.errors import PrivacyError
 from synth.privacy.bins import Bins
 from synth.privacy.costs import Bound
-from synth.privacy.counting import Axis, ColumnOf, Computed, PrivateRows, joint_index
+from synth.privacy.counting import Axis, ColumnOf, Computed, CountMemory, PrivateRows, joint_index
 from synth.privacy.feature_maps import (
     Arrays,
     Cells,
@@ -49,6 +49,9 @@ from synth.privacy.feature_maps import (
 from synth.privacy.more.lookups import Lookup
 from synth.privacy.questions import name_of
 
+if TYPE_CHECKING:
+    from torch import Tensor
+
 __all__ = ["SCORE_BITS", "SHARE_BITS", "Responsibilities", "ShareOfTable", "shares_by_cell"]
 
 SCORE_BITS = 12
@@ -64,6 +67,12 @@ MOST_COMPONENTS = 2**10
 
 ROWS_AT_A_TIME = 2**14
 """Rows worked on at a time; changes nothing else."""
+
+CARD_PLACES = 2**20
+"""Places that sums are added to on a graphics card, at most, where there are fewer cells; changes nothing else."""
+
+CARD_ENTRIES = 2**25
+"""Rows times components that a graphics card works on at a time; changes nothing else."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -147,8 +156,10 @@ class Responsibilities(ColumnMap):
         return Bound(weight, math.sqrt(2) * weight if self.dimension > 1 else 0.0)
 
     def sums_by_cell(self, weight: float, rows: PrivateRows, cells: Cells, *, half_bits: int, device: str) -> Sums:
-        """Add responsibilities up by cell, on the processor whatever the device."""
-        return shares_by_cell(self, rows, cells) * math.floor(weight * 2.0 ** (2 * half_bits - SHARE_BITS))
+        """Add responsibilities up by cell."""
+        return shares_by_cell(self, rows, cells, device=device) * math.floor(
+            weight * 2.0 ** (2 * half_bits - SHARE_BITS)
+        )
 
     def cells(self, column: ColumnOf, n_rows: int) -> NDArray[np.float64]:
         """Return the responsibilities of every row in whole steps of 2^-18.
@@ -229,14 +240,21 @@ class ShareOfTable(Summable):
     def sums_by_cell(self, weight: float, rows: PrivateRows, cells: Cells, *, half_bits: int, device: str) -> Sums:
         """Multiply responsibilities, added up by bin, by the table, whose entries are truncated first."""
         table = np.trunc(self.table.table * weight * 2.0 ** (2 * half_bits - SHARE_BITS)).astype(np.int64)
-        sums = shares_by_cell(self.shares, rows, (*cells, self.table.axis))
+        sums = shares_by_cell(self.shares, rows, (*cells, self.table.axis), device=device)
         by_bin = sums.reshape(-1, len(table), self.shares.dimension).transpose(0, 2, 1)
         # At most 2^26 rows of 2^18 steps, times at most 2^18: int64 holds it.
         return np.asarray((by_bin @ table).reshape(len(by_bin), -1))
 
 
-def shares_by_cell(shares: Responsibilities, rows: PrivateRows, cells: tuple[Axis, ...]) -> NDArray[np.int64]:
-    """Add up the responsibilities of rows by cell; shape (n_cells, components), in whole steps of 2^-18."""
+def shares_by_cell(
+    shares: Responsibilities, rows: PrivateRows, cells: tuple[Axis, ...], *, device: str = "cpu"
+) -> NDArray[np.int64]:
+    """Add up the responsibilities of rows by cell; shape (n_cells, components), in whole steps of 2^-18.
+
+    Both devices do the same whole-number operations for a row, so that neither a bit of it nor of the sums differs.
+    """
+    if device != "cpu":
+        return _by_cell_on_card(shares, rows, cells, device)
     index = joint_index(rows, cells)
     n_cells = math.prod(axis.size for axis in cells)
     # Whole numbers of at most 2^18 from at most 2^26 rows: float64 holds their sums exactly, in any order.
@@ -249,6 +267,75 @@ def _shares(scores: NDArray[np.int64]) -> NDArray[np.int64]:
     below = scores.max(axis=1, keepdims=True) - scores
     likely = _powers()[below & (2**SCORE_BITS - 1)] >> np.minimum(below >> SCORE_BITS, POWER_BITS + 1)
     return np.asarray((likely << SHARE_BITS) // likely.sum(axis=1, keepdims=True))
+
+
+def _by_cell_on_card(
+    shares: Responsibilities, rows: PrivateRows, cells: tuple[Axis, ...], device: str
+) -> NDArray[np.int64]:
+    """Do what :func:`shares_by_cell` does on a card, which keeps columns between questions and shares within one."""
+    import torch
+
+    memory = CountMemory() if rows.memory is None else rows.memory
+    of_rows = memory.on_card("responsibilities", shares.key, lambda: _shares_on_card(shares, rows, memory, device))
+    n_cells = math.prod(axis.size for axis in cells)
+    # Threads that add to one place wait for each other: each cell has several, for rows that follow one another.
+    places = 1 << min(6, max(0, (CARD_PLACES // max(n_cells * shares.dimension, 1)).bit_length() - 1))
+    sums = torch.zeros((n_cells * places, shares.dimension), dtype=torch.int64, device=device)
+    for part in _parts(shares, rows.n_rows):
+        index = _index_on_card(rows, memory, cells, part, device)
+        index.mul_(places).add_(torch.arange(len(index), device=device).bitwise_and_(places - 1))
+        # Whole numbers: the same sum in whatever order threads arrive.
+        sums.index_add_(0, index, of_rows[part].to(torch.int64))
+    return np.asarray(sums.view(n_cells, places, -1).sum(dim=1).cpu().numpy())
+
+
+def _shares_on_card(shares: Responsibilities, rows: PrivateRows, memory: CountMemory, device: str) -> Tensor:
+    """Return the responsibilities of every row on a card, shape (n_rows, components), int32, as ``cells`` does."""
+    import torch
+
+    sizes = [table.shape[1] for table in shares.tables]
+    tables = np.concatenate([*shares.tables, np.zeros((len(shares.weights), 0, shares.dimension), np.int32)], axis=1)
+    scores_of = torch.from_numpy(tables.reshape(-1, shares.dimension)).to(device)
+    weights = torch.from_numpy(shares.weights.astype(np.int64)).to(device)
+    powers = memory.on_card("powers", None, lambda: torch.from_numpy(_powers().copy()).to(device))
+    axes = [Axis(name, one, size) for name, one, size in zip(shares.columns, shares.bins, sizes, strict=True)]
+    found = torch.empty((rows.n_rows, shares.dimension), dtype=torch.int32, device=device)
+    for part in _parts(shares, rows.n_rows):
+        of_class = _index_on_card(rows, memory, () if shares.by is None else shares.by.axes, part, device)
+        scores, first = weights.index_select(0, of_class), of_class.mul_(sum(sizes))
+        for axis in axes:
+            places = _index_on_card(rows, memory, (axis,), part, device).add_(first)
+            scores.add_(scores_of.index_select(0, places))
+            first += axis.size
+        # As in _shares, line by line.
+        below = scores.amax(dim=1, keepdim=True).sub(scores)
+        shift = (below >> SCORE_BITS).clamp_(max=POWER_BITS + 1)
+        likely = powers.take(below.bitwise_and_(2**SCORE_BITS - 1)) >> shift
+        total = likely.sum(dim=1, keepdim=True)
+        found[part] = (likely << SHARE_BITS).div_(total, rounding_mode="floor")
+    return found
+
+
+def _parts(shares: Responsibilities, n_rows: int) -> Iterator[slice]:
+    """Yield rows that a card works on at a time."""
+    several = max(1, CARD_ENTRIES // shares.dimension)
+    for start in range(0, n_rows, several):
+        yield slice(start, min(start + several, n_rows))
+
+
+def _index_on_card(rows: PrivateRows, memory: CountMemory, axes: Sequence[Axis], part: slice, device: str) -> Tensor:
+    """Return what :func:`joint_index` does, on a card and as int64, from the bins of columns that it keeps."""
+    import torch
+
+    def bins(axis: Axis) -> Tensor:
+        smallest = np.uint8 if axis.size <= 2**8 else np.int16 if axis.size <= 2**15 else np.int32
+        return torch.from_numpy(joint_index(rows, (axis,)).astype(smallest)).to(device)
+
+    index = torch.zeros(part.stop - part.start, dtype=torch.int64, device=device)
+    for place, axis in enumerate(axes):
+        own = memory.on_card(axis.key, None, lambda axis=axis: bins(axis))[part]  # type: ignore[misc]
+        index = own.to(torch.int64) if not place else index.mul_(axis.size).add_(own)
+    return index
 
 
 @functools.cache
