@@ -180,7 +180,8 @@ class MarginalLoss:
                 # Powers of two, so that there are few batches with many tables.
                 shape = tuple(1 << (size - 1).bit_length() for size in one.table.shape)
                 batches.setdefault(shape, []).append(one)
-        self._batches = [_batch(layout, tables, shape, total, root, moved) for shape, tables in batches.items()]
+        self._batches = [_Batch.of(layout, tables, shape, total, root, moved) for shape, tables in batches.items()]
+        self._gathered = _Gathered(self._batches, layout.n_rows, device, dtype) if batches else None
 
     def __call__(self, weights: Tensor, probabilities: Tensor) -> Tensor:
         """Return the chi-square.
@@ -202,8 +203,10 @@ class MarginalLoss:
         for side in self._sides:
             cells, _ = side.cells(weighted, probabilities)
             chi_square = chi_square + side.answers.squares(side.answers.pull(cells)).sum(dim=(-2, -1))
-        for part in self._batches:
-            chi_square = chi_square + part(weights, probabilities)
+        if self._gathered is not None:
+            for batch, axes in zip(self._batches, self._gathered(probabilities), strict=True):
+                pull = batch.answers.pull(batch.cells(weights, axes)[0])
+                chi_square = chi_square + batch.answers.squares(pull).sum(dim=(-3, -2, -1))
         return chi_square
 
     def slopes(self, weights: Tensor, probabilities: Tensor, mean: Tensor | None = None) -> Slopes:
@@ -220,12 +223,13 @@ class MarginalLoss:
                 pairs = torch.zeros_like(probabilities)
                 for side, part in zip(self._sides, parts, strict=True):
                     pairs[..., side.rows, :] = part
-        if self._batches:
-            with torch.enable_grad():
-                inner = (weights.detach().requires_grad_(), probabilities.detach().requires_grad_())
-                several = torch.stack([part(*inner) for part in self._batches])
-                of_weights, of_probabilities = torch.autograd.grad(several.sum(), inner)
-            more = (of_weights, of_probabilities)
+        if self._gathered is not None:
+            each = [
+                batch.slopes(weights, axes)
+                for batch, axes in zip(self._batches, self._gathered(probabilities), strict=True)
+            ]
+            of_weights = sum((one for one, _ in each[1:]), each[0][0])
+            more = (of_weights, self._gathered.added([axis for _, axes in each for axis in axes]))
         return Slopes(ones, pairs, more)
 
 
@@ -340,45 +344,101 @@ def _partners(
     return sides
 
 
-def _batch(
-    layout: BinLayout,
-    measured: Sequence[NoisyMarginal],
-    shape: tuple[int, ...],
-    total: float,
-    root: float,
-    moved: Moved,
-) -> Callable[[Tensor, Tensor], Tensor]:
-    """Compare tables of three or more columns and about equal shape: products of their bins, summed over components."""
-    target = np.zeros((len(measured), *shape))
-    scale = np.zeros_like(target)
-    # Bins that a table does not have get arbitrary rows: the weight of their cells is 0.
-    places = [np.zeros((len(measured), size), dtype=np.int64) for size in shape]
-    for index, one in enumerate(measured):
-        cells: tuple[int | slice, ...] = (index, *(slice(size) for size in one.table.shape))
-        target[cells] = root * one.table / one.noise_std
-        scale[cells] = root * total / one.noise_std
-        for axis, column in enumerate(one.columns):
-            places[axis][index, : layout.sizes[column]] = np.r_[layout.rows(column)]
-    flat = (len(measured), -1, shape[-1])
-    aim, factor = moved(target.reshape(flat)), moved(scale.reshape(flat))
-    first, *others, last = (torch.tensor(axis, device=aim.device) for axis in places)
+@dataclass(frozen=True, slots=True, eq=False)
+class _Batch:
+    """Tables of three or more columns and about equal shape: products of their bins, summed over components.
 
-    def chi_square(weights: Tensor, probabilities: Tensor) -> Tensor:
-        left = _gathered(probabilities, first)
-        for rows in others:
-            left = (left.unsqueeze(-2) * _gathered(probabilities, rows).unsqueeze(-3)).flatten(-3, -2)
-        model = (left * weights[..., None, None, :]) @ _gathered(probabilities, last).mT
-        return (factor * model - aim).square().sum(dim=(-3, -2, -1))
+    Attributes
+    ----------
+    places : tuple of arrays of shape (tables, bins), int64
+        Rows of the bins of every axis. Bins that a table does not have get arbitrary ones: their cells have no weight.
+    answers : _Answers
+        Shape (tables, cells of all columns but the last, bins of the last).
+    """
 
-    return chi_square
+    places: tuple[NDArray[np.int64], ...]
+    answers: _Answers
+
+    @classmethod
+    def of(
+        cls,
+        layout: BinLayout,
+        measured: Sequence[NoisyMarginal],
+        shape: tuple[int, ...],
+        total: float,
+        root: float,
+        moved: Moved,
+    ) -> Self:
+        """Make the batch of some tables, whose shapes are at most ``shape``."""
+        target = np.zeros((len(measured), *shape))
+        scale = np.zeros_like(target)
+        places = tuple(np.zeros((len(measured), size), dtype=np.int64) for size in shape)
+        for index, one in enumerate(measured):
+            cells: tuple[int | slice, ...] = (index, *(slice(size) for size in one.table.shape))
+            target[cells] = root * one.table / one.noise_std
+            scale[cells] = root * total / one.noise_std
+            for axis, column in enumerate(one.columns):
+                places[axis][index, : layout.sizes[column]] = np.r_[layout.rows(column)]
+        flat = (len(measured), -1, shape[-1])
+        return cls(places, _Answers.of(scale.reshape(flat), target.reshape(flat), moved))
+
+    def cells(self, weights: Tensor, axes: Sequence[Tensor]) -> tuple[Tensor, list[Tensor], Tensor]:
+        """Return proportions of cells; products of the first axes, one more each time; the last of them weighted.
+
+        Parameters
+        ----------
+        weights : Tensor of shape (..., K)
+        axes : sequence of Tensor of shape (..., tables, bins, K)
+        """
+        products = [axes[0]]
+        for axis in axes[1:-1]:
+            products.append((products[-1].unsqueeze(-2) * axis.unsqueeze(-3)).flatten(-3, -2))
+        weighted = products[-1] * weights[..., None, None, :]
+        return weighted @ axes[-1].mT, products, weighted
+
+    def slopes(self, weights: Tensor, axes: Sequence[Tensor]) -> tuple[Tensor, list[Tensor]]:
+        """Return half of the slope by the weights, and of those by the proportions of every axis."""
+        cells, products, weighted = self.cells(weights, axes)
+        pull = self.answers.pull(cells)
+        by_axis = [pull.mT @ weighted]
+        slope = pull @ axes[-1]
+        of_weights = (slope * products[-1]).sum(dim=(-3, -2))
+        slope = slope.mul_(weights[..., None, None, :])
+        for before, axis in zip(reversed(products[:-1]), reversed(axes[1:-1]), strict=True):
+            slope = slope.reshape(*slope.shape[:-2], before.shape[-2], axis.shape[-2], -1)
+            by_axis.append((slope * before.unsqueeze(-2)).sum(dim=-3))
+            slope = (slope * axis.unsqueeze(-3)).sum(dim=-2)
+        return of_weights.mul_(2.0), [slope, *reversed(by_axis)]
 
 
-def _gathered(probabilities: Tensor, rows: Tensor) -> Tensor:
-    """Return the rows of some bins, shape (..., *rows.shape, K), so that the gradient sums in a fixed order."""
-    if probabilities.device.type == "cuda":
-        # The gradient of indexing sorts before it sums; that of index_select adds in the order in which threads arrive.
-        return probabilities[..., rows, :]
-    return probabilities.index_select(-2, rows.flatten()).view(*probabilities.shape[:-2], *rows.shape, -1)
+class _Gathered:
+    """The rows of bins that batches take, all in one operation, and slopes by them added up in a fixed order."""
+
+    def __init__(self, batches: Sequence[_Batch], n_rows: int, device: torch.device, dtype: torch.dtype) -> None:
+        places = [axis for batch in batches for axis in batch.places]
+        self._shapes = [axis.shape for axis in places]
+        self._axes = [len(batch.places) for batch in batches]
+        self._rows = torch.tensor(np.concatenate([axis.reshape(-1) for axis in places]), device=device)
+        self._n_rows, self._matrix = n_rows, None
+        if device.type == "cuda":
+            # On a card index_add adds in the order in which threads arrive.
+            self._matrix = torch.zeros(n_rows, len(self._rows), dtype=dtype, device=device)
+            self._matrix[self._rows, torch.arange(len(self._rows), device=device)] = 2.0
+
+    def __call__(self, probabilities: Tensor) -> list[list[Tensor]]:
+        """Return the axes of every batch, each of shape (..., tables, bins, K)."""
+        rows = probabilities.index_select(-2, self._rows)
+        parts = torch.split(rows, [math.prod(shape) for shape in self._shapes], dim=-2)
+        axes = iter(part.view(*rows.shape[:-2], *of, -1) for part, of in zip(parts, self._shapes, strict=True))
+        return [[next(axes) for _ in range(several)] for several in self._axes]
+
+    def added(self, slopes: Sequence[Tensor]) -> Tensor:
+        """Add halved slopes by the axes, in order, up to slopes by all bins; shape (..., n_rows, K)."""
+        flat = torch.cat([one.flatten(-3, -2) for one in slopes], dim=-2)
+        if self._matrix is not None:
+            return self._matrix @ flat
+        *several, _, components = flat.shape
+        return flat.new_zeros((*several, self._n_rows, components)).index_add_(-2, self._rows, flat, alpha=2.0)
 
 
 def mean_over(probabilities: Tensor, weights: Tensor) -> Tensor:
