@@ -16,9 +16,9 @@ import sensitivity
 from sensitivity import AS_IT_IS, changed, set_to, show, title_of, value_of
 from tables import Table
 
-from synth.generators import GENERATORS, hermite, neural
+from synth.generators import GENERATORS, hermite, row_network
 from synth.generators.hermite import dp_hp
-from synth.schema import CategoryColumn, NumberColumn, Schema
+from synth.schema import CategoryColumn, NumberColumn, Schema, YesNoColumn
 
 LISTED = [(name, one) for name, card in GENERATORS.items() for one in card.constants]
 
@@ -35,11 +35,12 @@ def test_a_listed_constant_is_a_number_that_can_be_halved_and_doubled(generator:
 def test_a_constant_is_set_where_it_is_used_and_set_back() -> None:
     (hidden,) = (one for one in hermite.CONSTANTS if one.name == "HIDDEN")
     (turns,) = (one for one in hermite.CONSTANTS if one.name == "TURNS")
-    before = neural.HIDDEN
+    before = row_network.HIDDEN
+    layout = row_network.OutputHeads(Schema((YesNoColumn("ill"),)), None)
     with set_to(hidden, 7), set_to(turns, 5):
-        assert neural.RowNetwork(classes=1, outputs=1).body[0].out_features == 7
+        assert len(row_network.RowNetwork.drawn(layout, classes=1, seed=0).first) == 7
         assert dp_hp.TURNS == 5
-    assert (before, 2) == (neural.HIDDEN, dp_hp.TURNS)
+    assert (before, 2) == (row_network.HIDDEN, dp_hp.TURNS)
 
 
 @pytest.mark.parametrize("generator", GENERATORS)

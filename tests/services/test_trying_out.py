@@ -236,9 +236,9 @@ def test_trying_out_trains_for_a_moment_also_where_the_generator_chooses_the_ste
     trained: list[int] = []
     train = NeuralGenerator._train
 
-    def counted(self: NeuralGenerator, loss_of: Any, *, steps: int, progress: Progress) -> None:
+    def counted(self: NeuralGenerator, distance_to: Any, *, steps: int, progress: Progress) -> None:
         trained.append(steps)
-        train(self, loss_of, steps=steps, progress=progress)
+        train(self, distance_to, steps=steps, progress=progress)
 
     monkeypatch.setattr(NeuralGenerator, "_train", counted)
     try_out(replace(CONFIG, generator=generator), settings, NullProgress())

@@ -31,7 +31,7 @@ class DpMerfOptions(Options):
     """Initial step size of the optimiser; it falls to zero."""
 
 
-_NETWORK, _FAMILY = "synth.generators.neural", "synth.generators.fourier.dp_merf"
+_NETWORK, _FAMILY = "synth.generators.row_network", "synth.generators.fourier.dp_merf"
 _UNKNOWN = "not recorded"
 
 CONSTANTS = (

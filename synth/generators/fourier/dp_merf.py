@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
 from typing import ClassVar, Self
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
-from torch.utils.checkpoint import checkpoint
 
 from synth.generators.coarse_grid import stairs
 from synth.generators.fourier import CARD
-from synth.generators.neural import ClassBatch, Draw, NeuralGenerator, OutputHead, OutputHeads
+from synth.generators.neural import NeuralGenerator
 from synth.generators.protocol import Card
+from synth.generators.row_network import ChoiceBlock, ClassBatch, Draw, OutputHead, OutputHeads, product
 from synth.generators.stacked import column_weights
 from synth.models.simplex import project_to_simplex
 from synth.privacy.answers import AnswerSource
@@ -24,7 +26,7 @@ from synth.privacy.feature_maps import Constant, FeatureMap, OneHot, Stack
 from synth.privacy.more.fourier import STEPS_PER_TURN, Fourier, Positions, angle_steps
 from synth.progress import Progress
 
-__all__ = ["DpMerf", "ExpectedFourier", "gaussian_frequencies"]
+__all__ = ["DpMerf", "FourierDistance", "gaussian_frequencies"]
 
 _POSITIONS = 255
 """A declared range is mapped to the integers 0 ... 255, so that the private pass computes angles exactly."""
@@ -134,23 +136,10 @@ class DpMerf(NeuralGenerator):
         return project_to_simplex(np.average(np.stack(views), axis=0, weights=precisions))
 
     def _fit_embedding(self, answer: NDArray[np.float64], features: Stack, progress: Progress) -> None:
-        device = torch.device(self.device)
-        target = torch.from_numpy(answer.T.copy()).to(device, torch.float32)
-        blocks = [self._expected(part, device) for part in features.parts]
+        def distance_to(batch: ClassBatch) -> FourierDistance:
+            return FourierDistance(self._layout, features, answer.T, batch, scale=_POSITIONS)
 
-        def loss_of(batch: ClassBatch, draw: Draw, step: int) -> Tensor:
-            weighted = [weight * block(draw) for weight, block in zip(features.weights, blocks, strict=True)]
-            rows = torch.cat(weighted, dim=1)
-            return batch.squared_distance(batch.embedding(rows), rows.square().sum(dim=1), target)
-
-        self._train(loss_of, steps=self._options.steps, progress=progress)
-
-    def _expected(self, part: FeatureMap, device: torch.device) -> Callable[[Draw], Tensor]:
-        if isinstance(part, Fourier):
-            return ExpectedFourier(self._layout, part, scale=_POSITIONS, device=device)
-        if isinstance(part, OneHot):
-            return _ExpectedCounts(self._layout.heads, part.columns[0])
-        return lambda draw: draw.values.new_ones((len(draw.values), 1))
+        self._train(distance_to, steps=self._options.steps, progress=progress)
 
 
 def _counts(head: OutputHead) -> OneHot:
@@ -202,89 +191,461 @@ def gaussian_frequencies(
     return torch.from_numpy(normal / length_scale)
 
 
-_Mixed = tuple[int, int, int | None, Tensor, Tensor]
-"""A column with choices: its places among columns, heads and values, and the cosines and sines of its choices."""
+_KEPT = 64
+"""Most columns with choices whose waves are kept for the slopes; those of more are computed twice."""
 
-_TOGETHER = 32
-"""Columns whose products are kept for the gradient."""
+_OF_ONE_PRODUCT = 32
+"""Most plain values whose own waves are one matrix product, nearly all of whose entries are 0."""
 
 
-class ExpectedFourier:
-    r"""Expected Fourier features of several columns.
+class FourierDistance:
+    r"""The squared distance of a batch's expected Fourier features and counts from those that were released.
 
-    Given a row's latent noise its columns are independent, so the expected wave is a product over columns,
-    :math:`\mathbb E\, e^{i \omega^\top x} = \prod_d \mathbb E\, e^{i \omega_d x_d}`: probabilities times the waves of
-    the levels, or the wave of a value.
+    Given a row's latent noise its columns are independent, so the expected wave of several is a product over columns,
+    :math:`\mathbb E\, e^{i \omega^\top x} = \prod_d \mathbb E\, e^{i \omega_d x_d}`.
 
     Parameters
     ----------
     layout : OutputHeads
-    feature_map : Fourier
-        As in the question; a value of 1 is at position ``scale``.
+    features : Stack
+        Of the question: at most one Fourier map of several columns, those of single columns, counts, and a constant,
+        about which a batch cannot be wrong.
+    target : array of shape (..., classes, number of features)
+        Released means.
+    batch : ClassBatch
     scale : int
-    device : torch.device
+        A value of 1 is at this position of the Fourier maps.
+
+    Notes
+    -----
+    Features are, in this order: cosines, then sines, of plain values; block by block the waves and counts of single
+    columns of numbers with choices; the product of all numbers' waves, if one of them has choices; and the
+    probabilities of categories.
     """
 
-    def __init__(self, layout: OutputHeads, feature_map: Fourier, *, scale: int, device: torch.device) -> None:
-        radians = feature_map.frequencies * (2 * math.pi / STEPS_PER_TURN)
+    def __init__(
+        self,
+        layout: OutputHeads,
+        features: Stack,
+        target: NDArray[np.float64],
+        batch: ClassBatch,
+        *,
+        scale: int,
+    ) -> None:
+        asked = _Asked(layout, features, scale=scale)
+        self._layout, self._batch, self._asked = layout, batch, asked
+        several, classes = batch.weights.shape[:-2], len(batch.one_hot)
+
+        def moved(array: NDArray[np.float64]) -> Tensor:
+            return torch.from_numpy(np.ascontiguousarray(array)).to(batch.weights)
+
+        self._angles = [
+            (places, values, moved(matrix), moved(start[:, None])) for places, values, matrix, start in asked.sines()
+        ]
+        self._start = None if asked.start is None else moved(asked.start)
+        self._numbers = {
+            place: _NumbersWithChoices(
+                layout.blocks[place], *arrays, alone=asked.alone, together=asked.pairs, moved=moved
+            )
+            for place, arrays in asked.tables.items()
+        }
+        self._keeps = sum(len(layout.blocks[place].heads) for place in self._numbers) <= _KEPT
+        weights, squares, plain = asked.weights, asked.weights**2, asked.plain
+        aims = target[..., asked.order] * (weights > 0)
+        self._weights, self._target = moved(weights), moved(aims)
+
+        self._only_plain = len(weights) == 2 * plain
+        if self._only_plain:
+            # The waves of a plain value have norm 1 whatever it is, and take their weights on the way back to it.
+            back = [matrix.T * squares[places] for places, _, matrix in asked.angles]
+            aims = -2.0 * aims / weights
+        else:
+            back = [matrix.T for _, _, matrix in asked.angles]
+            aims = -2.0 * aims * weights
+        self._back = [moved(matrix) for matrix in back]
+        self._embedding = batch.weights.new_zeros((*several, 2 * classes, len(weights)))
+        self._embedding[..., classes:, :] = moved(aims)
+        self._squares = moved(squares)
+        self._norm_slopes = moved(squares[2 * plain :, None]) * batch.of_norm[..., None, :]
+        self._features = batch.weights.new_zeros((*several, len(weights), batch.size))
+        self._slopes = torch.zeros_like(self._features)
+        self._angle = batch.weights.new_zeros((*several, plain, batch.size))
+
+    def slopes(self, draw: Draw, step: Tensor, slopes: Draw) -> None:
+        """Write the slopes of the distance in all numbers of a draw."""
+        batch, found, slope, plain = self._batch, self._features, self._slopes, self._asked.plain
+        waves, factors = self._write_features(draw)
+
+        embedding = self._embedding[..., : len(batch.one_hot), :]
+        product(batch.weights, found.mT, out=embedding)
+        if not self._only_plain:
+            embedding.mul_(self._squares)
+        product(self._embedding.mT, batch.of_slopes, out=slope)
+
+        if plain:
+            torch.mul(slope[..., plain : 2 * plain, :], found[..., :plain, :], out=self._angle)
+            self._angle.addcmul_(slope[..., :plain, :], found[..., plain : 2 * plain, :], value=-1.0)
+        if len(self._angles) == 1:
+            product(self._back[0], self._angle, out=slopes.values[..., : self._layout.plain, :])
+        else:
+            slopes.values.zero_()
+            for (places, values, _), back in zip(self._asked.angles, self._back, strict=True):
+                slopes.values[..., values, :] += back @ self._angle[..., places, :]
+        if not self._only_plain:
+            slope[..., 2 * plain :, :].addcmul_(found[..., 2 * plain :, :], self._norm_slopes, value=-1.0)
+            for place, rows in self._asked.categories.items():
+                slopes.choices[place].copy_(slope[..., rows, :].view_as(slopes.choices[place]))
+            self._write_slopes_of_choices(draw, waves, factors, slopes)
+
+    def value(self, draw: Draw, step: Tensor) -> Tensor:
+        """Return the distance of the draw whose slopes were taken last."""
+        return self._batch.squared_distance(
+            (self._batch.weights @ self._features.mT) * self._weights,
+            (self._features * self._weights[:, None]).square().sum(dim=-2),
+            self._target,
+        )
+
+    def _write_features(self, draw: Draw) -> tuple[list[Tensor | None], list[_Waves]]:
+        """Write the features, without weights; return the product of waves before each block, and the blocks' waves."""
+        asked, found, plain = self._asked, self._features, self._asked.plain
+        for places, values, matrix, quarter in self._angles:
+            product(matrix, draw.values[..., values, :], out=found[..., places, :], plus=quarter)
+        if plain:
+            found[..., : 2 * plain, :].sin_()
+        for place, rows in asked.categories.items():
+            found[..., rows, :] = draw.choices[place].flatten(-3, -2)
+        together: Tensor | None = None
+        if self._start is not None:
+            angle = self._start @ draw.values[..., : self._layout.plain, :]
+            together = torch.complex(torch.cos(angle), torch.sin(angle))
+        before, factors = [], []
+        for place, numbers in self._numbers.items():
+            waves = numbers.waves(draw, draw.choices[place])
+            rows = asked.own[place]
+            numbers.write_own(waves, torch.unflatten(found[..., rows, :], -2, (len(numbers.block.heads), -1)))
+            before.append(together)
+            if asked.pairs:
+                for factor in waves.together.unbind(-3):
+                    together = factor if together is None else together * factor
+            if self._keeps:
+                factors.append(waves)
+        if together is not None:
+            both = torch.unflatten(found[..., asked.together, :], -2, (2, -1))
+            both.copy_(torch.view_as_real(together).movedim(-1, -3))
+        return [*before, together], factors
+
+    def _write_slopes_of_choices(
+        self, draw: Draw, before: list[Tensor | None], kept: list[_Waves], slopes: Draw
+    ) -> None:
+        slope, asked = self._slopes, self._asked
+        conjugate: Tensor | None = None
+        if asked.pairs:
+            cosines, sines = torch.unflatten(slope[..., asked.together, :], -2, (2, -1)).unbind(-3)
+            conjugate = torch.complex(cosines, -sines)
+        for number, (place, numbers) in reversed(list(enumerate(self._numbers.items()))):
+            waves = kept[number] if kept else numbers.waves(draw, draw.choices[place])
+            own = torch.unflatten(slope[..., asked.own[place], :], -2, (len(numbers.block.heads), -1))
+            of_factors = []
+            if conjugate is not None:
+                factors, products = waves.together.unbind(-3), [before[number]]
+                for factor in factors[:-1]:
+                    last = products[-1]
+                    products.append(factor if last is None else last * factor)
+                for factor, earlier in zip(reversed(factors), reversed(products), strict=True):
+                    of_factors.append(conjugate if earlier is None else conjugate * earlier)
+                    conjugate = conjugate * factor
+            numbers.backward(waves, own, of_factors[::-1], draw.choices[place], slopes, place)
+        if self._start is not None and conjugate is not None and before[0] is not None:
+            of_angle = -(conjugate * before[0]).imag
+            slopes.values[..., : self._layout.plain, :] += self._start.mT @ of_angle
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Waves:
+    """The expected waves of a block of numbers with choices.
+
+    Attributes
+    ----------
+    found : Tensor of shape (..., columns, 2 * waves + counts, rows)
+        Cosines, then sines, first those of single columns; then counts.
+    together : Tensor of shape (..., columns, waves of all numbers, rows)
+        The others, complex.
+    on_grid : tuple of Tensor of shape (..., columns, waves, rows)
+        Cosines and sines of values; empty where there are none.
+    """
+
+    found: Tensor
+    together: Tensor
+    on_grid: tuple[Tensor, ...]
+
+
+class _NumbersWithChoices:
+    """Expected waves and counts of a block of numbers that have choices.
+
+    A wave is a sum over choices: probabilities times the waves of their places, or where the choice is "on the grid"
+    the wave of the value.
+
+    Parameters
+    ----------
+    block : ChoiceBlock
+    table : array of shape (columns, choices, 2 * waves + counts)
+        Features of the choices' places; waves are 0 for "on the grid".
+    radians : array of shape (columns, waves)
+        Of a value of 1; used if the block has values.
+    alone, together : int
+        Waves of each column alone, and of all numbers.
+    moved : callable
+        Returns an array as a tensor on the device.
+    """
+
+    def __init__(
+        self,
+        block: ChoiceBlock,
+        table: NDArray[np.float64],
+        radians: NDArray[np.float64],
+        *,
+        alone: int,
+        together: int,
+        moved: Callable[[NDArray[np.float64]], Tensor],
+    ) -> None:
+        self.block, self._alone, self._together = block, alone, together
+        self._table, self._features = moved(table), moved(table.swapaxes(1, 2))
+        self._radians = moved(radians[:, :, None])
+
+    def waves(self, draw: Draw, choices: Tensor) -> _Waves:
+        """Return the expected waves of a draw."""
+        alone, waves = self._alone, self._alone + self._together
+        found = self._features @ choices.transpose(-3, -2)
+        on_grid: tuple[Tensor, ...] = ()
+        if self.block.kind == "value":
+            angles = self._radians * draw.values[..., self.block.values, None, :]
+            on_grid = torch.cos(angles), torch.sin(angles)
+            for half, wave in enumerate(on_grid):
+                found[..., half * waves : (half + 1) * waves, :].addcmul_(wave, choices[..., 0, :, None, :])
+        together = torch.complex(found[..., alone:waves, :], found[..., waves + alone : 2 * waves, :])
+        return _Waves(found, together, on_grid)
+
+    def write_own(self, waves: _Waves, features: Tensor) -> None:
+        """Write the features of single columns, (..., columns, 2 * alone + counts, rows)."""
+        for there, here in self._pieces():
+            features[..., there, :] = waves.found[..., here, :]
+
+    def backward(
+        self, waves: _Waves, own: Tensor, factors: list[Tensor], choices: Tensor, slopes: Draw, place: int
+    ) -> None:
+        """Write the slopes in a draw.
+
+        Parameters
+        ----------
+        waves : _Waves
+        own : Tensor of shape (..., columns, 2 * alone + counts, rows)
+            Slopes in the features of single columns.
+        factors : list of Tensor of shape (..., waves of all numbers, rows)
+            Conjugate slopes in the complex factors of every column.
+        choices : Tensor
+        slopes : Draw
+        place : int
+            Of the block.
+        """
+        alone, count = self._alone, self._alone + self._together
+        slope = torch.empty_like(waves.found)
+        for there, here in self._pieces():
+            slope[..., here, :] = own[..., there, :]
+        if factors:
+            conjugate = torch.stack(factors, dim=-3)
+            slope[..., alone:count, :] = conjugate.real
+            torch.neg(conjugate.imag, out=slope[..., count + alone : 2 * count, :])
+        slopes.choices[place].copy_((self._table @ slope).transpose(-3, -2))
+        if waves.on_grid:
+            cosines, sines = waves.on_grid
+            of_cosines, of_sines = slope[..., :count, :], slope[..., count : 2 * count, :]
+            slopes.choices[place][..., 0, :, :] += (of_cosines * cosines).addcmul_(of_sines, sines).sum(dim=-2)
+            of_angles = (of_sines * cosines).addcmul_(of_cosines, sines, value=-1.0)
+            of_values = (self._radians.mT @ of_angles)[..., 0, :]
+            torch.mul(of_values, choices[..., 0, :, :], out=slopes.values[..., self.block.values, :])
+
+    def _pieces(self) -> list[tuple[slice, slice]]:
+        """Return which of a column's own features are which of its waves and counts."""
+        alone, waves = self._alone, self._alone + self._together
+        if not self._together:
+            return [(slice(None), slice(None))]
+        return [
+            (slice(alone), slice(alone)),
+            (slice(alone, 2 * alone), slice(waves, waves + alone)),
+            (slice(2 * alone, None), slice(2 * waves, None)),
+        ]
+
+
+class _Asked:
+    """What was asked, in the order of a distance's features.
+
+    Attributes
+    ----------
+    order, weights : array of shape (features,)
+        Place of every feature in the answer, and its weight; 0 for one that is there to fill up a block.
+    plain : int
+        Waves of plain values.
+    angles : list of (slice of these, slice of values, array of radians of shape (waves, values))
+    start : array of shape (waves, plain values), optional
+        Radians of the plain values in the waves of all numbers, if others have choices.
+    tables : dict of int to (array, array)
+        Of every block of numbers: features of choices' places, and radians of a value.
+    alone, pairs : int
+        Waves of a column alone, and of all numbers where one of them has choices.
+    own, categories : dict of int to slice
+        Features of every block.
+    together : slice
+        Features of all numbers.
+    """
+
+    def __init__(self, layout: OutputHeads, features: Stack, *, scale: int) -> None:
+        self._layout, self._scale = layout, scale
+        starts = np.cumsum([0, *(part.dimension for part in features.parts)]).tolist()
         head_of = {head.column.name: d for d, head in enumerate(layout.heads)}
-        value_of = {d: k for k, d in enumerate(layout.continuous)}
-        columns = [head_of[name] for name in feature_map.columns]
-        self._scale = feature_map.scale
-        self._radians = torch.tensor(scale * radians, dtype=torch.float32, device=device)
-        plain = [j for j, d in enumerate(columns) if layout.heads[d].choices == 1 and d in value_of]
-        self._of_plain = self._radians[:, plain].T
-        self._plain_values = torch.tensor([value_of[columns[j]] for j in plain], dtype=torch.int64, device=device)
-        self._mixed: list[_Mixed] = []
-        for j, d in enumerate(columns):
-            head = layout.heads[d]
-            if j in plain:
+        self._waves: dict[tuple[int, ...], tuple[Fourier, float, int]] = {}
+        self._counts: dict[int, tuple[float, int]] = {}
+        for part, weight, start in zip(features.parts, features.weights, starts, strict=False):
+            if isinstance(part, Fourier):
+                columns = tuple(head_of[name] for name in part.columns)
+                self._waves[columns] = part, weight * part.scale, start
+            elif isinstance(part, OneHot):
+                self._counts[head_of[part.columns[0]]] = weight, start
+        self._values = {d: place for place, d in enumerate(layout.continuous[: layout.plain])}
+        self._order: list[NDArray[np.int64]] = []
+        self._each: list[NDArray[np.float64]] = []
+        single = [part for columns, (part, _, _) in self._waves.items() if len(columns) == 1]
+        joint = max(self._waves, key=len, default=())
+        # A number with one choice has the wave 1.
+        chosen = {d for block in layout.blocks for d in block.heads}
+        is_mixed = len(joint) > 1 and bool(chosen & set(joint))
+
+        self.alone = len(single[0].frequencies) if single else 0
+        self.pairs = len(self._waves[joint][0].frequencies) if is_mixed else 0
+        plain = [
+            columns
+            for columns in self._waves
+            if any(d in self._values for d in columns) and not (is_mixed and columns == joint)
+        ]
+        plain.sort(key=lambda columns: (len(columns) == 1, self._values.get(columns[0], 0)))
+        self.plain, self.angles = self._angles_of(plain)
+        self.start = self._matrix(joint) if is_mixed and any(d in self._values for d in joint) else None
+
+        self.tables: dict[int, tuple[NDArray[np.float64], NDArray[np.float64]]] = {}
+        self.own: dict[int, slice] = {}
+        for place, block in enumerate(layout.blocks):
+            if block.kind != "category":
+                self.tables[place], self.own[place] = self._of_numbers(block, joint)
+        self.together = slice(0, 0)
+        if is_mixed:
+            _, weight, start = self._waves[joint]
+            self.together = self._add(start + np.arange(2 * self.pairs), np.full(2 * self.pairs, weight))
+        self.categories = {
+            place: self._of_categories(block) for place, block in enumerate(layout.blocks) if block.kind == "category"
+        }
+        self.order = np.concatenate([np.zeros(0, dtype=np.int64), *self._order])
+        self.weights = np.concatenate([np.zeros(0), *self._each])
+
+    def _add(self, places: NDArray[np.int64], weights: NDArray[np.float64]) -> slice:
+        first = sum(map(len, self._order))
+        self._order.append(places)
+        self._each.append(weights)
+        return slice(first, first + len(places))
+
+    def _radians(self, columns: tuple[int, ...], d: int) -> NDArray[np.float64]:
+        frequencies = self._waves[columns][0].frequencies[:, columns.index(d)]
+        return np.asarray(frequencies * (2 * math.pi / STEPS_PER_TURN))
+
+    def _matrix(self, columns: tuple[int, ...]) -> NDArray[np.float64]:
+        """Return the radians of plain values in the waves of some columns, shape (waves, plain values)."""
+        made = np.zeros((len(self._waves[columns][0].frequencies), len(self._values)))
+        for d in columns:
+            if d in self._values:
+                made[:, self._values[d]] = self._scale * self._radians(columns, d)
+        return made
+
+    def _angles_of(self, plain: list[tuple[int, ...]]) -> tuple[int, list[tuple[slice, slice, NDArray[np.float64]]]]:
+        """Add cosines and sines of plain values; return how many waves, and the matrix products that make their angles.
+
+        One product makes all of them or, where there are many values, those of a few at a time.
+        """
+        rows = [self._matrix(columns) for columns in plain]
+        ends = np.cumsum([0, *map(len, rows)]).tolist()
+        for half in range(2):
+            for columns in plain:
+                part, weight, start = self._waves[columns]
+                pairs = len(part.frequencies)
+                self._add(start + half * pairs + np.arange(pairs), np.full(pairs, weight))
+        if len(self._values) <= _OF_ONE_PRODUCT:
+            every = slice(0, len(self._values))
+            return ends[-1], [(slice(0, ends[-1]), every, np.concatenate(rows))] if rows else []
+        joint = sum(len(columns) > 1 for columns in plain)
+        cuts = [0, *range(joint, len(plain), _OF_ONE_PRODUCT), len(plain)]
+        products = []
+        for first, last in pairwise(cuts):
+            if first == last:
                 continue
-            first = head.grid.first[head.grid.levels if head.is_continuous else 0 :]
-            angles = feature_map.positions[j][first][:, None] * radians[:, j]
-            cosines = torch.tensor(np.cos(angles), dtype=torch.float32, device=device)
-            sines = torch.tensor(np.sin(angles), dtype=torch.float32, device=device)
-            self._mixed.append((j, d, value_of.get(d), cosines, sines))
+            values = [self._values[d] for columns in plain[first:last] for d in columns if d in self._values]
+            where = slice(min(values), max(values) + 1)
+            products.append((slice(ends[first], ends[last]), where, np.concatenate(rows[first:last])[:, where]))
+        return ends[-1], products
 
-    def __call__(self, draw: Draw) -> Tensor:
-        """Return the expected features, shape (batch, dimension of the map): all cosines, then all sines."""
-        angles = draw.values[:, self._plain_values] @ self._of_plain
-        real, imaginary = torch.cos(angles), torch.sin(angles)
-        blocks = [self._mixed[start : start + _TOGETHER] for start in range(0, len(self._mixed), _TOGETHER)]
-        for block in blocks:
-            if len(blocks) == 1:
-                real, imaginary = self._times(block, draw, real, imaginary)
-            else:
-                # The gradient needs the product before every factor: those inside a block are computed again for it.
-                real, imaginary = checkpoint(
-                    self._times, block, draw, real, imaginary, use_reentrant=False, preserve_rng_state=False
+    def _of_numbers(
+        self, block: ChoiceBlock, joint: tuple[int, ...]
+    ) -> tuple[tuple[NDArray[np.float64], NDArray[np.float64]], slice]:
+        """Return the table of a block of numbers and the radians of its values, and add its own features."""
+        every = [self._layout.heads[d] for d in block.heads]
+        alone, count = self.alone, self.alone + self.pairs
+        most = max((1 + head.grid.atoms for head in every if head.grid.atoms), default=0)
+        table = np.zeros((len(every), block.size, 2 * count + most))
+        turning = np.zeros((len(every), count))
+        order = np.zeros((len(every), 2 * alone + most), dtype=np.int64)
+        weights = np.zeros(order.shape)
+        for column, (d, head) in enumerate(zip(block.heads, every, strict=True)):
+            codes = head.grid.first[head.grid.levels if head.is_continuous else 0 :]
+            choices = slice(head.choices - len(codes), head.choices)
+            for columns, first, last in (((d,), 0, alone), (joint, alone, count)):
+                if first == last:
+                    continue
+                part, weight, start = self._waves[columns]
+                radians = self._radians(columns, d)
+                turning[column, first:last] = self._scale * radians
+                angles = part.positions[columns.index(d)][codes][:, None] * radians
+                table[column, choices, first:last] = np.cos(angles)
+                table[column, choices, count + first : count + last] = np.sin(angles)
+                if not first:
+                    order[column, : 2 * alone] = start + np.arange(2 * alone)
+                    weights[column, : 2 * alone] = weight
+            if head.grid.atoms:
+                atoms, (weight, start) = head.grid.atoms, self._counts[d]
+                table[column, : head.choices - atoms, 2 * count] = 1.0
+                table[column, head.choices - atoms : head.choices, 2 * count + 1 : 2 * count + 1 + atoms] = np.eye(
+                    atoms
                 )
-        return self._scale * torch.cat([real, imaginary], dim=1)
+                order[column, 2 * alone : 2 * alone + 1 + atoms] = start + np.arange(1 + atoms)
+                weights[column, 2 * alone : 2 * alone + 1 + atoms] = weight
+        return (table, turning), self._add(order.ravel(), weights.ravel())
 
-    def _times(self, block: Sequence[_Mixed], draw: Draw, real: Tensor, imaginary: Tensor) -> tuple[Tensor, Tensor]:
-        """Return a product of waves times the expected waves of some columns."""
-        for j, d, value, cosines, sines in block:
-            choices = draw.choices[d]
-            if value is None:
-                cosine, sine = choices @ cosines, choices @ sines
-            else:
-                own = draw.values[:, value, None] * self._radians[:, j]
-                cosine = choices[:, :1] * torch.cos(own) + choices[:, 1:] @ cosines
-                sine = choices[:, :1] * torch.sin(own) + choices[:, 1:] @ sines
-            real, imaginary = real * cosine - imaginary * sine, real * sine + imaginary * cosine
-        return real, imaginary
+    def _of_categories(self, block: ChoiceBlock) -> slice:
+        """Add the probabilities of a block of categories."""
+        order = np.zeros((block.size, len(block.heads)), dtype=np.int64)
+        weights = np.zeros(order.shape)
+        for column, d in enumerate(block.heads):
+            size, (weight, start) = self._layout.heads[d].choices, self._counts[d]
+            order[:size, column] = start + np.arange(size)
+            weights[:size, column] = weight
+        return self._add(order.ravel(), weights.ravel())
 
+    def sines(self) -> list[tuple[slice, slice, NDArray[np.float64], NDArray[np.float64]]]:
+        """Return the products that make the angles of all plain features, and what is added to them.
 
-class _ExpectedCounts:
-    """Probabilities in the order of a released table of counts."""
-
-    def __init__(self, heads: Sequence[OutputHead], column: str) -> None:
-        self._d = next(d for d, head in enumerate(heads) if head.column.name == column)
-        # A short grid is counted as a whole, like the grid of a continuous head.
-        self._merged = 0 if heads[self._d].is_continuous else heads[self._d].grid.levels
-
-    def __call__(self, draw: Draw) -> Tensor:
-        choices = draw.choices[self._d]
-        if not self._merged:
-            return choices
-        return torch.cat([choices[:, : self._merged].sum(dim=1, keepdim=True), choices[:, self._merged :]], dim=1)
+        A cosine is the sine of a quarter turn more, so that one operation takes both.
+        """
+        halves = [
+            (slice(first + places.start, first + places.stop), values, matrix, np.full(len(matrix), start))
+            for places, values, matrix in self.angles
+            for first, start in ((0, math.pi / 2), (self.plain, 0.0))
+        ]
+        if len(halves) != 2:
+            return halves
+        (_, values, matrix, first), (_, _, _, second) = halves
+        return [(slice(0, 2 * self.plain), values, np.concatenate([matrix, matrix]), np.concatenate([first, second]))]

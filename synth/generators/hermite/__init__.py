@@ -55,7 +55,7 @@ class DpHpOptions(Options):
     time but no privacy."""
 
 
-_NETWORK, _FAMILY = "synth.generators.neural", "synth.generators.hermite.dp_hp"
+_NETWORK, _FAMILY = "synth.generators.row_network", "synth.generators.hermite.dp_hp"
 _UNKNOWN = "not recorded"
 
 CONSTANTS = (

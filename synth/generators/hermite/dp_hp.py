@@ -9,14 +9,16 @@ feature vector, which has norm 1. So every vector made here has norm at most 1, 
 :math:`\sqrt 2` apart: :math:`|\phi(x)-\phi(y)|^2 \le 2-2k(x,y) \le 2`. Both bounds survive the sum and the product over
 columns.
 
-The two parts of the loss, ``SumEmbedding`` and ``ProductEmbeddings``, compare released means of such features with
-their expectation over drawn rows, which is exact in the probabilities and differentiable in the values.
+The two parts of the loss, ``SumDistance`` and ``ProductDistance``, compare released means of such features with their
+expectation over drawn rows, which is exact in the probabilities and differentiable in the values: between two places of
+a long grid features are interpolated, and a value on a place has exactly those that the private rows were summed with.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import ClassVar, Self
 
 import numpy as np
@@ -26,8 +28,9 @@ from torch import Tensor
 
 from synth.errors import ConfigError
 from synth.generators.hermite import CARD, DpHpOptions
-from synth.generators.neural import ClassBatch, Draw, NeuralGenerator, OutputHead, OutputHeads
+from synth.generators.neural import NeuralGenerator
 from synth.generators.protocol import Card, GeneratorTask
+from synth.generators.row_network import ClassBatch, Draw, OutputHead, OutputHeads
 from synth.generators.stacked import column_weights
 from synth.models.simplex import project_to_simplex
 from synth.privacy.answers import AnswerSource
@@ -36,7 +39,7 @@ from synth.privacy.more.lookups import Lookup
 from synth.privacy.more.products import Product
 from synth.progress import Progress
 
-__all__ = ["DpHp", "ExpectedTables", "ProductEmbeddings", "SumEmbedding", "hermite_features", "rho_of_length_scale"]
+__all__ = ["DpHp", "ProductDistance", "SumDistance", "hermite_features", "rho_of_length_scale"]
 
 COLUMNS_TOGETHER, FEATURES = 5, 2**17
 """Default number of columns in a product kernel, and the most features that they may make by default."""
@@ -202,28 +205,24 @@ class DpHp(NeuralGenerator):
         answers: list[NDArray[np.float64]],
         progress: Progress,
     ) -> None:
-        options, layout, device = self._options, self._layout, torch.device(self.device)
+        options, layout = self._options, self._layout
         tables = [
             weight * part.table
             for weight, part in zip(features.weights, features.parts, strict=True)
             if isinstance(part, Lookup)
         ]
         width = sum(table.shape[1] for table in tables)
-        sums = SumEmbedding(layout, tables, target=sum_answer[:width], device=device)
-        products = ProductEmbeddings(
-            layout,
-            [self._product_lookup(head).table for head in layout.heads],
-            column_sets=column_sets,
-            answers=answers,
-            device=device,
-        )
+        plain_tables = [self._product_lookup(head).table for head in layout.heads]
 
-        def loss_of(batch: ClassBatch, draw: Draw, step: int) -> Tensor:
-            loss = sums.squared_distance(batch, draw)
-            return loss + options.gamma * products.squared_distance(batch, draw, step) if options.gamma else loss
+        def distance_to(batch: ClassBatch) -> _BothDistances:
+            return _BothDistances(
+                SumDistance(layout, tables, sum_answer[:width], batch),
+                ProductDistance(layout, plain_tables, column_sets, answers, batch) if options.gamma else None,
+                options.gamma,
+            )
 
         steps = self._epochs * (options.steps_per_epoch or math.ceil(STEPS / self._epochs))
-        self._train(loss_of, steps=steps, progress=progress)
+        self._train(distance_to, steps=steps, progress=progress)
 
 
 def _own_features(head: OutputHead) -> int:
@@ -288,101 +287,264 @@ def hermite_features(x: Tensor, *, order: int, rho: float) -> Tensor:
     return torch.stack(features, dim=-1)
 
 
-def _outer(factors: Sequence[Tensor], *, like: Tensor) -> Tensor:
-    """Return the outer products of the rows of some columns' features, first factor slowest; ones without any."""
-    if not factors:
-        return torch.ones_like(like[:, :, :1])
-    product = factors[0]
-    for factor in factors[1:]:
-        product = (product.unsqueeze(3) * factor.unsqueeze(2)).flatten(start_dim=2)
-    return product
+# Distances ------------------------------------------------------------------------------------------------------------
 
 
-class ExpectedTables:
-    """Expected rows of one lookup table for every column.
+class _BothDistances:
+    """The sum kernel's distance and gamma times the product kernel's (Vinaroz 2022, eq. 16)."""
 
-    Between two levels of a long grid the table is interpolated, so a value has a gradient, and a value on a level has
-    exactly the features that the private rows were summed with.
+    def __init__(self, sums: SumDistance, products: ProductDistance | None, gamma: float) -> None:
+        self._sums, self._products, self._gamma = sums, products, gamma
+
+    def slopes(self, draw: Draw, step: Tensor, slopes: Draw) -> None:
+        """Write the slopes of the distance in all numbers of a draw."""
+        self._sums.slopes(draw, step, slopes)
+        if self._products is not None:
+            self._products.add_slopes(draw, step, slopes, factor=self._gamma)
+
+    def value(self, draw: Draw, step: Tensor) -> Tensor:
+        """Return the distance."""
+        found = self._sums.value(draw, step)
+        return found if self._products is None else found + self._gamma * self._products.value(draw, step)
+
+
+class _OnGrids:
+    """Where the values of a draw lie between the places of their grids.
 
     Parameters
     ----------
     layout : OutputHeads
-    tables : sequence of arrays of shape (places of column d, width of column d), float64
-    device : torch.device
+    tables : sequence of arrays of shape (places of column d, width of column d)
+    batch : ClassBatch
+
+    Attributes
+    ----------
+    table, differences : Tensor of shape (places of all values + 1, width)
+        Features of every place, grid after grid, and how they differ from those of the next place.
+    firsts : list of int
+        First place of every value's grid.
     """
 
-    def __init__(self, layout: OutputHeads, tables: Sequence[NDArray[np.float64]], device: torch.device) -> None:
-        self._heads = layout.heads
-        self._value_of = {d: k for k, d in enumerate(layout.continuous)}
-        self._tables = [torch.tensor(table, dtype=torch.float32, device=device) for table in tables]
+    def __init__(self, layout: OutputHeads, tables: Sequence[NDArray[np.float64]], batch: ClassBatch) -> None:
+        self._layout = layout
+        grids = [layout.heads[d].grid.levels for d in layout.continuous]
+        own = [_own_features(layout.heads[d]) for d in layout.continuous]
+        self.firsts = np.cumsum([0, *grids]).tolist()
+        widths = [tables[d].shape[1] - skipped for d, skipped in zip(layout.continuous, own, strict=True)]
+        table = np.zeros((self.firsts[-1] + 1, max(widths, default=0)))
+        differences = np.zeros_like(table)
+        for first, levels, d, skipped in zip(self.firsts[:-1], grids, layout.continuous, own, strict=True):
+            features = tables[d][:levels, skipped:]
+            table[first : first + levels, : features.shape[1]] = features
+            differences[first : first + levels - 1, : features.shape[1]] = np.diff(features, axis=0)
+        self.table, self.differences = (torch.from_numpy(one).to(batch.weights) for one in (table, differences))
+        self.stretch = torch.tensor(grids).to(batch.weights)[:, None] - 1.0
+        self._places = torch.tensor(self.firsts[:-1]).to(batch.weights.device)[:, None]
 
-    def __call__(self, draw: Draw) -> list[Tensor]:
-        """Return the expected features of every column, each of shape (batch, width of column d)."""
-        return [self.column(d, draw) for d in range(len(self._heads))]
+    def __call__(self, draw: Draw) -> tuple[Tensor, Tensor]:
+        """Return the place below every value, among all, and the part of the way from it to the next place.
 
-    def column(self, d: int, draw: Draw) -> Tensor:
-        """Return the expected features of one column, shape (batch, width of column d)."""
-        choices, table = draw.choices[d], self._tables[d]
-        if d not in self._value_of:
-            return choices @ table
-        levels = self._heads[d].grid.levels
-        place = draw.values[:, self._value_of[d]] * (levels - 1)
-        below = place.detach().floor().clamp(0, levels - 2)
-        low, high = table[below.long()], table[below.long() + 1]
-        on_grid = torch.lerp(low, high, (place - below)[:, None])
-        if choices.shape[1] == 1:
-            return on_grid
-        return choices[:, :1] * on_grid + choices[:, 1:] @ table[levels:]
+        Both of shape (..., values, rows).
+        """
+        place = draw.values * self.stretch
+        below = place.floor()
+        return below.long().add_(self._places), place.sub_(below)
+
+    def chances(self, draw: Draw) -> Tensor | None:
+        """Return the probability of every value's grid, (..., values, rows); None if all of them are 1."""
+        if self._layout.plain == len(self._layout.continuous):
+            return None
+        chances = torch.ones_like(draw.values)
+        for block, choices in zip(self._layout.blocks, draw.choices, strict=True):
+            if block.kind == "value":
+                chances[..., block.values, :] = choices[..., 0, :, :]
+        return chances
 
 
-class SumEmbedding:
-    """The released embedding of one table of features for every column, concatenated (Vinaroz 2022, eq. 10 and 15).
+class SumDistance:
+    r"""The distance from the released embedding of one table of features for every column (Vinaroz 2022, eq. 10, 15).
+
+    Expected features are never made for a single row. With T the table of a column, p a row's probabilities and
+    G = T T', the distance needs T' times the mean of p, and the norm p' G p; of values, weighted sums of rows of T, and
+    norms from those of neighbouring rows and their products.
 
     Parameters
     ----------
     layout : OutputHeads
     tables : sequence of arrays of shape (places of column d, width of column d)
         Features of every column as the session summed them, weights included.
-    target : array of shape (total width, classes)
+    target : array of shape (..., total width, classes)
         Released mean, columns in order.
-    device : torch.device
+    batch : ClassBatch
     """
 
     def __init__(
         self,
         layout: OutputHeads,
         tables: Sequence[NDArray[np.float64]],
-        *,
         target: NDArray[np.float64],
-        device: torch.device,
+        batch: ClassBatch,
     ) -> None:
-        self._expected = ExpectedTables(layout, tables, device)
-        self._tables = [torch.tensor(table, dtype=torch.float32, device=device) for table in tables]
-        self._grams = [table @ table.T for table in self._tables]
-        self._continuous = set(layout.continuous)
-        self._target = torch.from_numpy(target.T.copy()).to(device, torch.float32)
+        self._layout, self._batch = layout, batch
+        like, classes = batch.weights, len(batch.one_hot)
+        starts = np.cumsum([0, *(table.shape[1] for table in tables)]).tolist()
+        self._grids = grids = _OnGrids(layout, tables, batch)
 
-    def squared_distance(self, batch: ClassBatch, draw: Draw) -> Tensor:
-        """Return the squared distance to a drawn batch, without bias."""
-        embeddings, norms = [], draw.values.new_zeros(batch.size)
-        for d, table in enumerate(self._tables):
-            if d in self._continuous:
-                features = self._expected.column(d, draw)
-                embeddings.append(batch.embedding(features))
-                norms = norms + features.square().sum(dim=1)
-            else:
-                # Averaging probabilities first saves the features of every row; their norms come from the Gram matrix.
-                choices = draw.choices[d]
-                embeddings.append(batch.embedding(choices) @ table)
-                norms = norms + ((choices @ self._grams[d]) * choices).sum(dim=1)
-        return batch.squared_distance(torch.cat(embeddings, dim=1), norms, self._target)
+        def moved(array: NDArray[np.float64]) -> Tensor:
+            return torch.from_numpy(np.ascontiguousarray(array)).to(like)
+
+        # Of values: what was released, and for each place the norm of its features, and their product with the step to
+        # the next place, and the norm of that step.
+        width, values = grids.table.shape[1], len(layout.continuous)
+        aims = np.zeros((*target.shape[:-2], values, classes, width))
+        for place, d in enumerate(layout.continuous):
+            first = starts[d] + _own_features(layout.heads[d])
+            own = target[..., first : starts[d + 1], :].swapaxes(-1, -2)
+            aims[..., place, :, : own.shape[-1]] = own
+        self._aims = moved(aims)
+        self._relative = self._aims / batch.correction[..., None, :, :]
+        steps = grids.differences
+        self._norms = torch.stack(
+            [grids.table.square().sum(dim=1), (grids.table * steps).sum(dim=1), steps.square().sum(dim=1)]
+        )
+        # Bags of rows of one class, and where they are looked up.
+        class_of = torch.arange(classes).repeat_interleave(torch.tensor(batch.rows)).to(like.device)
+        lengths = torch.tensor([levels for levels in np.diff(grids.firsts).tolist()]).to(like.device)
+        firsts = torch.tensor(grids.firsts[:-1]).to(like.device)
+        self._shift = class_of * lengths[:, None] + (classes - 1) * firsts[:, None]
+        fits = math.prod(like.shape[:-2])
+        ends = np.cumsum([0, *batch.rows])
+        bags = (np.arange(fits * values)[:, None] * batch.size + ends[:-1]) * 2
+        self._bags = torch.from_numpy(bags.ravel()).to(like.device)
+        self._row_weights = batch.weights.sum(dim=-2)
+        self._slope_weights = (batch.of_slopes[..., :classes, :].sum(dim=-2))[..., None, :]
+        self._runs = _runs_of_equals(np.diff(grids.firsts).tolist())
+
+        # Of choices: products of the tables' rows with each other and with what was released.
+        self._grams, self._products = [], []
+        for block in layout.blocks:
+            gram = np.zeros((len(block.heads), block.size, block.size))
+            products = np.zeros((*target.shape[:-2], len(block.heads), block.size, classes))
+            for column, d in enumerate(block.heads):
+                own = tables[d]
+                if block.kind == "value":
+                    own = np.concatenate([np.zeros((1, own.shape[1])), own[layout.heads[d].grid.levels :]])
+                gram[column, : len(own), : len(own)] = own @ own.T
+                products[..., column, : len(own), :] = own @ target[..., starts[d] : starts[d + 1], :]
+            self._grams.append(moved(gram))
+            self._products.append(moved(products))
+        self._relative_products = [one / batch.correction.mT[..., None, :, :] for one in self._products]
+        self._rest = moved(np.square(target).sum(axis=(-2, -1)))
+        for d, head in enumerate(layout.heads):
+            if head.choices == 1 and not head.is_continuous:
+                same, chances = moved(tables[d][0]), batch.weights.sum(dim=-1)
+                aim = moved(target[..., starts[d] : starts[d + 1], :].swapaxes(-1, -2)) @ same
+                self._rest = self._rest + (chances * (chances * same.square().sum() - 2.0 * aim)).sum(dim=-1)
+
+    def slopes(self, draw: Draw, step: Tensor, slopes: Draw) -> None:
+        """Write the slopes of the distance in all numbers of a draw."""
+        batch = self._batch
+        of_slopes = batch.of_slopes[..., : len(batch.one_hot), :]
+        for number, (gram, relative) in enumerate(zip(self._grams, self._relative_products, strict=True)):
+            choices = draw.choices[number]
+            mean = self._mean_choices(choices)
+            by_class = torch.matmul(gram, mean).sub_(relative).flatten(-3, -2)
+            rows = torch.matmul(by_class, of_slopes).view(*choices.shape[:-3], *gram.shape[:2], -1)
+            own = torch.matmul(gram, choices.transpose(-3, -2))
+            torch.addcmul(rows, own, batch.of_norm[..., None, None, :], value=-1.0, out=rows)
+            slopes.choices[number].copy_(rows.transpose(-3, -2))
+        if self._layout.continuous:
+            self._write_slopes_of_values(draw, slopes)
+
+    def value(self, draw: Draw, step: Tensor) -> Tensor:
+        """Return the distance."""
+        batch = self._batch
+        correction = batch.correction.mT[..., None, :, :]
+        found, norms = self._rest, torch.zeros_like(batch.of_norm)
+        for number, (gram, products) in enumerate(zip(self._grams, self._products, strict=True)):
+            choices = draw.choices[number]
+            mean = self._mean_choices(choices)
+            found = found + (mean * (correction * (gram @ mean) - 2.0 * products)).sum(dim=(-3, -2, -1))
+            norms = norms + (choices * (gram @ choices.transpose(-3, -2)).transpose(-3, -2)).sum(dim=(-3, -2))
+        if self._layout.continuous:
+            places, left = self._grids(draw)
+            chances = self._grids.chances(draw)
+            mean = self._mean_of_values(places, left, chances)
+            found = found + (mean * (batch.correction[..., None, :, :] * mean - 2.0 * self._aims)).sum(dim=(-3, -2, -1))
+            norm, slope, bend = self._norms[:, places]
+            norm = norm + left * (2.0 * slope + left * bend)
+            norms = norms + (norm if chances is None else norm * chances.square()).sum(dim=-2)
+        return found - (batch.of_norm * norms).sum(dim=-1) / 2.0
+
+    def _mean_choices(self, choices: Tensor) -> Tensor:
+        """Return the mean probabilities by class, (..., columns, places, classes)."""
+        flat = choices.flatten(-3, -2)
+        mean = torch.matmul(flat, self._batch.weights.mT)
+        return mean.view(*choices.shape[:-1], -1).transpose(-3, -2)
+
+    def _mean_of_values(self, places: Tensor, left: Tensor, chances: Tensor | None) -> Tensor:
+        """Return the mean features of values by class, (..., values, classes, width)."""
+        weights = self._row_weights[..., None, :]
+        if chances is not None:
+            weights = weights * chances
+        above = left * weights
+        pairs = torch.stack([weights - above, above], dim=-1)
+        found = torch.nn.functional.embedding_bag(
+            torch.stack([places, places + 1], dim=-1).flatten(),
+            self._grids.table,
+            self._bags,
+            mode="sum",
+            per_sample_weights=pairs.flatten(),
+        )
+        return found.view(self._aims.shape)
+
+    def _write_slopes_of_values(self, draw: Draw, slopes: Draw) -> None:
+        places, left = self._grids(draw)
+        chances = self._grids.chances(draw)
+        classes = len(self._batch.one_hot)
+        missed = self._mean_of_values(places, left, chances).sub_(self._relative)
+        where = places + self._shift
+        of_norm, bend = self._norms[1:, places]
+        of_norm = torch.addcmul(of_norm, left, bend)
+        if chances is not None:
+            of_norm = of_norm * chances
+        stretched = self._grids.stretch * (1.0 if chances is None else chances)
+        found = self._looked_up(missed, self._grids.differences, where, classes)
+        weights = self._row_weights[..., None, :]
+        slope = torch.addcmul(found, of_norm, weights, value=-1.0).mul_(self._slope_weights)
+        torch.mul(slope, stretched, out=slopes.values)
+        if chances is None:
+            return
+        below = self._looked_up(missed, self._grids.table, where, classes)
+        norm, once, twice = self._norms[:, places]
+        norm = norm + left * (2.0 * once + left * twice)
+        of_chances = (below + left * found - weights * chances * norm) * self._slope_weights
+        for block, of_choices in zip(self._layout.blocks, slopes.choices, strict=True):
+            if block.kind == "value":
+                of_choices[..., 0, :, :] += of_chances[..., block.values, :]
+
+    def _looked_up(self, missed: Tensor, table: Tensor, where: Tensor, classes: int) -> Tensor:
+        """Return the product of every row's features in a table with what its class missed, (..., values, rows)."""
+        parts = []
+        for first, last in self._runs:
+            rows = torch.unflatten(table[self._grids.firsts[first] : self._grids.firsts[last]], 0, (last - first, -1))
+            parts.append((missed[..., first:last, :, :] @ rows.mT).flatten(-3))
+        every = parts[0] if len(parts) == 1 else torch.cat(parts, dim=-1)
+        return torch.gather(every, -1, where.flatten(-2)).view_as(where)
 
 
-class ProductEmbeddings:
-    """Released product-kernel embeddings (Vinaroz 2022, eq. 15), compared with drawn rows.
+def _runs_of_equals(numbers: list[int]) -> list[tuple[int, int]]:
+    """Return where runs of equal numbers start and end."""
+    cuts = [0, *(place for place in range(1, len(numbers)) if numbers[place] != numbers[place - 1]), len(numbers)]
+    return list(pairwise(cuts)) if numbers else []
+
+
+class ProductDistance:
+    """The mean distance from released product-kernel embeddings (Vinaroz 2022, eq. 15) that take turns.
 
     Tables are padded with zeros to one width, so that all embeddings of a step are one batched matrix product; a zero
-    feature adds nothing to a distance.
+    feature adds nothing to a distance. A row's features are the outer product of two sides, so they are never computed
+    for a single row: the sum over the rows of a class, which are adjacent, is a matrix product.
 
     Parameters
     ----------
@@ -391,63 +553,214 @@ class ProductEmbeddings:
         Features of every column, as the session was asked.
     column_sets : sequence of tuples of int
         Columns of each embedding, all of one length.
-    answers : sequence of arrays of shape (width of first column, ..., width of last column, classes)
+    answers : sequence of arrays of shape (..., width of first column, ..., width of last column, classes)
         Released means.
-    device : torch.device
+    batch : ClassBatch
     """
 
     def __init__(
         self,
         layout: OutputHeads,
         tables: Sequence[NDArray[np.float64]],
-        *,
         column_sets: Sequence[tuple[int, ...]],
         answers: Sequence[NDArray[np.float64]],
-        device: torch.device,
+        batch: ClassBatch,
     ) -> None:
-        widths = [table.shape[1] for table in tables]
-        self._width = max(widths)
-        padded = [
-            np.pad(table, ((0, 0), (0, self._width - width))) for table, width in zip(tables, widths, strict=True)
-        ]
-        self._expected = ExpectedTables(layout, padded, device)
-        self._depth = len(column_sets[0])
+        self._layout, self._batch = layout, batch
+        like, device = batch.weights, batch.weights.device
+        self._width = max(table.shape[1] for table in tables)
+        self._depth, self._count = len(column_sets[0]), len(column_sets)
         self._cut = (self._depth + 1) // 2 if self._depth > 1 else 0
-        targets = np.stack([self._pad(answer) for answer in answers])
-        self._targets = torch.from_numpy(targets).to(device, torch.float32)
-        # Picking columns by a matrix product has an exact, ordered gradient on every device; indexing has not.
-        chosen = torch.tensor(column_sets, device=device)
-        # Twice round, so that the embeddings of every step are adjacent, on the device.
-        self._round = torch.arange(2 * len(answers), device=device) % len(answers)
-        self._pick = torch.nn.functional.one_hot(chosen, len(tables)).to(torch.float32)
+        self._grids = _OnGrids(layout, tables, batch)
 
-    def squared_distance(self, batch: ClassBatch, draw: Draw, step: int) -> Tensor:
-        """Return the mean over this step's embeddings of the squared distance to a drawn batch."""
-        chosen = self._turn(batch, step)
-        features = torch.stack(self._expected(draw))
-        flat = features.flatten(start_dim=1)
-        picked = [
-            (self._pick[chosen, j] @ flat).reshape(len(chosen), batch.size, self._width) for j in range(self._depth)
-        ]
-        norms = torch.stack([factor.square().sum(dim=2) for factor in picked]).prod(dim=0)
-        # A row's features are the outer product of two sides, so they are never computed for a single row: the sum over
-        # the rows of a class, which are adjacent, is one matrix product.
-        left = _outer(picked[: self._cut], like=picked[-1]) * batch.weights.sum(dim=0)[:, None]
-        right = _outer(picked[self._cut :], like=picked[-1])
-        sides = (torch.split(side, list(batch.rows), dim=1) for side in (left, right))
-        by_class = [(one.transpose(1, 2) @ other).flatten(start_dim=1) for one, other in zip(*sides, strict=True)]
-        embedding = torch.stack(by_class, dim=1)
-        return batch.squared_distance(embedding, norms, self._targets[chosen]).mean()
+        # Columns in the order of values and blocks; a block of values is among the values, those with one choice last.
+        values = layout.continuous
+        blocks = [(number, block) for number, block in enumerate(layout.blocks) if block.kind != "value"]
+        order = [*values, *(d for _, block in blocks for d in block.heads)]
+        alone = sorted(set(range(len(layout.heads))) - set(order))
+        row_of = {d: row for row, d in enumerate([*order, *alone])}
+        self._features = like.new_zeros((*like.shape[:-2], len(row_of), self._width, batch.size))
+        for d in alone:
+            self._features[..., row_of[d], : tables[d].shape[1], :] = torch.from_numpy(tables[d][0]).to(like)[:, None]
 
-    def _turn(self, batch: ClassBatch, step: int) -> Tensor:
-        count = len(self._targets)
-        classes = len(batch.weights)
+        def moved(array: NDArray[np.float64]) -> Tensor:
+            return torch.from_numpy(np.ascontiguousarray(array)).to(like)
+
+        # Of every block the features of its choices, (columns, choices, width). Of values the features of places come
+        # first, then those of atoms.
+        self._blocks: list[tuple[int, slice, Tensor]] = []
+        for number, block in enumerate(layout.blocks):
+            made = np.zeros((len(block.heads), block.size, self._width))
+            for column, d in enumerate(block.heads):
+                if block.kind == "value":
+                    own = layout.heads[d].grid.atoms
+                    first = tables[d].shape[1] - own
+                    made[column, 1 : 1 + own, first : first + own] = np.eye(own)
+                else:
+                    made[column, : len(tables[d]), : tables[d].shape[1]] = tables[d]
+            first = row_of[block.heads[0]]
+            self._blocks.append((number, slice(first, first + len(block.heads)), moved(made)))
+        self._tables = self._grids.table.T.contiguous(), self._grids.differences.T.contiguous()
+
+        # Picking columns by a matrix product has an exact, ordered slope on every device; indexing has not.
+        rows = torch.tensor([[row_of[d] for d in chosen] for chosen in column_sets])
+        picks = torch.nn.functional.one_hot(rows, len(row_of))
+        self._chosen, self._picks = rows.to(device), picks.to(like)
+        self._targets = moved(
+            np.stack([self._padded(answer, chosen) for answer, chosen in zip(answers, column_sets, strict=True)])
+        )
         sides = batch.size * (self._width**self._cut + self._width ** (self._depth - self._cut))
-        together = max(1, min(count, _MOST_NUMBERS // (sides + classes * self._width**self._depth)))
-        start = step * together % count
-        return self._round[start : start + together]
+        each = sides + len(batch.one_hot) * self._width**self._depth
+        self._together = max(1, min(self._count, _MOST_NUMBERS // each))
+        # Twice round, so that the embeddings of every step are adjacent.
+        self._round = (torch.arange(2 * self._count) % self._count).to(device)
+        self._numbers = torch.arange(self._together).to(device)
 
-    def _pad(self, answer: NDArray[np.float64]) -> NDArray[np.float64]:
-        by_class = np.moveaxis(answer, -1, 0)
-        padding = [(0, 0), *((0, self._width - width) for width in by_class.shape[1:])]
-        return np.pad(by_class, padding).reshape(len(by_class), -1)
+    def add_slopes(self, draw: Draw, step: Tensor, slopes: Draw, *, factor: float) -> None:
+        """Add the slopes of the distance, times a factor, in all numbers of a draw."""
+        batch = self._batch
+        turn = self._turn(step)
+        kept = self._write_features(draw)
+        picked, sides, right, embedding = self._embedding(turn)
+        factor /= self._together
+        missed = (embedding * batch.correction[..., None, :, :] - self._targets_of(turn)).mul_(2.0 * factor)
+        shape = (*missed.shape[:-1], sides[0].shape[-2], right.shape[-2])
+        by_class = missed.view(shape).unbind(-3)
+        of_sides = torch.empty_like(sides[0]), torch.empty_like(right)
+        first = 0
+        for each, count in zip(by_class, batch.rows, strict=True):
+            rows = slice(first, first + count)
+            of_sides[0][..., rows] = each @ right[..., rows]
+            of_sides[1][..., rows] = each.mT @ sides[0][..., rows]
+            first += count
+        of_sides[1].mul_(batch.weights.sum(dim=-2)[..., None, None, :])
+        norms = picked.square().sum(dim=-2)
+        every = norms.prod(dim=-2, keepdim=True) * (-factor * batch.of_norm)[..., None, None, :]
+        of_picked = picked * (every / norms)[..., None, :]
+        factors = picked.unbind(-3)
+        of_factors = of_picked.unbind(-3)
+        for side, some, into in (
+            (of_sides[0], factors[: self._cut], of_factors[: self._cut]),
+            (of_sides[1], factors[self._cut :], of_factors[self._cut :]),
+        ):
+            _add_slopes_of_outer(side, some, into)
+        picks = self._picks[turn].flatten(0, 1)
+        flat = of_picked.flatten(-4, -3).flatten(-2)
+        of_features = torch.matmul(picks.T, flat).view(self._features.shape)
+        self._add_slopes_of_draw(of_features, draw, kept, slopes)
+
+    def value(self, draw: Draw, step: Tensor) -> Tensor:
+        """Return the mean over this step's embeddings of the squared distance."""
+        turn = self._turn(step)
+        self._write_features(draw)
+        picked, _, _, embedding = self._embedding(turn)
+        norms = picked.square().sum(dim=-2).prod(dim=-2)
+        batch, targets = self._batch, self._targets_of(turn)
+        squared = (batch.correction[..., None, :, :] * embedding - 2.0 * targets) * embedding + targets.square()
+        return (squared.sum(dim=(-2, -1)) - (batch.of_norm[..., None, :] * norms).sum(dim=-1) / 2.0).mean(dim=-1)
+
+    def _turn(self, step: Tensor) -> Tensor:
+        return self._round[step * self._together % self._count + self._numbers]
+
+    def _targets_of(self, turn: Tensor) -> Tensor:
+        """Return what was released in a turn, (..., embeddings, classes, features)."""
+        return self._targets[turn].movedim(0, -3)
+
+    def _padded(self, answer: NDArray[np.float64], chosen: tuple[int, ...]) -> NDArray[np.float64]:
+        """Return an answer by class with all columns of one width, shape (..., classes, features)."""
+        by_class = np.moveaxis(answer, -1, -1 - self._depth)
+        for axis, d in enumerate(chosen):
+            head = self._layout.heads[d]
+            place = by_class.ndim - self._depth + axis
+            if head.is_continuous:
+                by_class = np.roll(by_class, -head.grid.atoms, axis=place)
+            padding = [(0, 0)] * by_class.ndim
+            padding[place] = (0, self._width - by_class.shape[place])
+            by_class = np.pad(by_class, padding)
+        return by_class.reshape(*by_class.shape[: -self._depth], -1)
+
+    def _write_features(self, draw: Draw) -> tuple[Tensor, Tensor | None, Tensor] | None:
+        """Write every column's expected features; return steps, chances and features of values."""
+        features, kept = self._features, None
+        n = len(self._layout.continuous)
+        if n:
+            places, left = self._grids(draw)
+            below, steps = (table[:, places].movedim(0, -2) for table in self._tables)
+            on_grid = torch.addcmul(below, left[..., None, :], steps)
+            chances = self._grids.chances(draw)
+            here = features[..., :n, : len(self._tables[0]), :]
+            if chances is None:
+                here.copy_(on_grid)
+            else:
+                features[..., :n, :, :] = 0.0
+                torch.mul(on_grid, chances[..., None, :], out=here)
+            kept = steps, chances, on_grid
+        for number, rows, table in self._blocks:
+            found = table.mT @ draw.choices[number].transpose(-3, -2)
+            if self._layout.blocks[number].kind == "value":
+                features[..., rows, :, :] += found
+            else:
+                features[..., rows, :, :] = found
+        return kept
+
+    def _embedding(self, turn: Tensor) -> tuple[Tensor, tuple[Tensor, Tensor], Tensor, Tensor]:
+        """Return the picked features, the two sides of their products, the second times weights, and its embedding.
+
+        Returns
+        -------
+        Tensor of shape (..., embeddings, columns, width, rows)
+        tuple of Tensor of shape (..., embeddings, features of a side, rows)
+        Tensor of the shape of the second
+        Tensor of shape (..., embeddings, classes, features)
+        """
+        batch = self._batch
+        picked = self._features.index_select(-3, self._chosen[turn].flatten())
+        picked = torch.unflatten(picked, -3, (-1, self._depth))
+        factors = picked.unbind(-3)
+        sides = _outer(factors[: self._cut], like=factors[-1]), _outer(factors[self._cut :], like=factors[-1])
+        right = sides[1] * batch.weights.sum(dim=-2)[..., None, None, :]
+        pieces = zip(*(torch.split(side, list(batch.rows), dim=-1) for side in (sides[0], right)), strict=True)
+        by_class = [(one @ other.mT).flatten(-2) for one, other in pieces]
+        return picked, sides, right, torch.stack(by_class, dim=-2)
+
+    def _add_slopes_of_draw(
+        self, of_features: Tensor, draw: Draw, kept: tuple[Tensor, Tensor | None, Tensor] | None, slopes: Draw
+    ) -> None:
+        if kept is not None:
+            steps, chances, on_grid = kept
+            n = len(self._layout.continuous)
+            here = of_features[..., :n, : steps.shape[-2], :]
+            of_values = (here * steps).sum(dim=-2)
+            if chances is None:
+                slopes.values.addcmul_(of_values, self._grids.stretch)
+            else:
+                slopes.values.addcmul_(of_values * chances, self._grids.stretch)
+                of_chances = (here * on_grid).sum(dim=-2)
+                for block, of_choices in zip(self._layout.blocks, slopes.choices, strict=True):
+                    if block.kind == "value":
+                        of_choices[..., 0, :, :] += of_chances[..., block.values, :]
+        for number, rows, table in self._blocks:
+            slopes.choices[number].add_((table @ of_features[..., rows, :, :]).transpose(-3, -2))
+
+
+def _outer(factors: Sequence[Tensor], *, like: Tensor) -> Tensor:
+    """Return the outer products of some columns' features, (..., features, rows), first slowest; ones without any."""
+    if not factors:
+        return torch.ones_like(like[..., :1, :])
+    found = factors[0]
+    for factor in factors[1:]:
+        found = (found.unsqueeze(-2) * factor.unsqueeze(-3)).flatten(-3, -2)
+    return found
+
+
+def _add_slopes_of_outer(slope: Tensor, factors: Sequence[Tensor], slopes: Sequence[Tensor]) -> None:
+    """Add the slopes in the factors of an outer product, given those in the product."""
+    earlier: list[Tensor] = []
+    for factor in factors[:-1]:
+        earlier.append(_outer([*earlier[-1:], factor], like=factor))
+    for factor, into, before in zip(factors[:0:-1], slopes[:0:-1], reversed(earlier), strict=True):
+        both = torch.unflatten(slope, -2, (before.shape[-2], factor.shape[-2]))
+        into.add_((both * before.unsqueeze(-2)).sum(dim=-3))
+        slope = (both * factor.unsqueeze(-3)).sum(dim=-2)
+    if factors:
+        slopes[0].add_(slope)
