@@ -314,6 +314,12 @@ class Application:
         """Return the folder of a run's files."""
         return self.installation.folder(run_id)
 
+    def device_reason(self, run_id: str) -> str:
+        """Return why a run got its device, in one sentence; empty before it has one."""
+        with suppress(JobError):
+            return str(run_folder.read_json(self.folder(run_id) / "owner" / run_folder.DEVICE)["why"])
+        return ""
+
     def report(self, run_id: str) -> dict[str, Any]:
         """Return the publishable report of a finished run."""
         self._finished(run_id)

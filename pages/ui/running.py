@@ -76,6 +76,7 @@ def _moving(run_id: str) -> None:
     words = "Waiting for a free slot" if run.state == "queued" else phase_words(run, course)
     left = f" · {course.left}" if course.left else ""
     st.progress(course.share, text=f"{words} · {_clock(run.elapsed_seconds)}{_device(run)}{left}")
+    _why_there(run)
     if run.phase == OWNER_PHASE:
         note(SEALED)
     if run.full_disk is not None:
@@ -93,6 +94,7 @@ def _standing(run: RunView) -> None:
     _title(run)
     if run.state in {"reported", "released"}:
         st.success(f"Done in {_clock(run.elapsed_seconds)}{_device(run)}. The report is ready.")
+        _why_there(run)
         if st.button("Continue to 5 Report", type="primary", key="continue-report"):
             st.switch_page("pages/report.py")
     elif run.state == "unchecked":
@@ -216,6 +218,12 @@ def _losses(run: RunView) -> None:
 
 def _clock(seconds: int) -> str:
     return f"{seconds} s" if seconds < 90 else f"{seconds // 60} min {seconds % 60} s"
+
+
+def _why_there(run: RunView) -> None:
+    """Say why the run got its device."""
+    if run.device and (why := application().device_reason(run.run_id)):
+        note(why)
 
 
 def _device(run: RunView) -> str:

@@ -79,7 +79,9 @@ def differs_elsewhere(certificate: Certificate, *, device: str | None = None) ->
 
 
 def device_again(certificate: Certificate, config: RunConfig) -> str:
-    """Return the device to compute on again: what the configuration asks for if the certificate states a graphics card.
+    """Return the device to compute on again: as the configuration asks for if the certificate states a graphics card.
+
+    "auto" means the card for the work that suits it: that the run took the card was decided then, and is not again.
 
     Without a card the processor is used.
     """

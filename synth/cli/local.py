@@ -196,7 +196,7 @@ def run_locally(
             application.store.work.claim(run.id, host=this_host(), pid=os.getpid(), pid_created=birth_of(os.getpid()))
             course = Course(columns=len(config.schema.modelled), rows=config.rows, owner_report=owner_report)
             told = StoredAndSpokenProgress(application.store.work, run.id, tell, course)
-            if not _ran(application, run.id, told, owner_report=owner_report):
+            if not _ran(application, run.id, told, owner_report=owner_report, say=tell):
                 tell("Memory or the graphics card failed. The run continues on the CPU, from the answers that it kept.")
                 application.store.work.count_attempt(run.id)
                 carry_out(application.installation, run.id, told, owner_report=owner_report)
@@ -348,13 +348,13 @@ def rehearse_locally(
     return found
 
 
-def _ran(application: Application, run_id: str, progress: Progress, *, owner_report: bool) -> bool:
+def _ran(application: Application, run_id: str, progress: Progress, *, owner_report: bool, say: Say) -> bool:
     """Run; return False if memory or the device failed after the budget was spent.
 
     It is a function of its own so that the failed attempt leaves memory before the run continues.
     """
     try:
-        carry_out(application.installation, run_id, progress, owner_report=owner_report)
+        carry_out(application.installation, run_id, progress, owner_report=owner_report, say=say)
     except Exception as error:
         charges = application.ledger.charges_of(run_id)
         if not is_lack_of_means(error) or not any(charge.state is ChargeState.SPENT for charge in charges):

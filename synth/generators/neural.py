@@ -18,6 +18,7 @@ from synth.generators.sampling import check_rows, random_source, rounded_counts
 from synth.privacy.feature_maps import FeatureMap, OneHot
 from synth.privacy.more.products import Product
 from synth.progress import Progress
+from synth.system.costs import Work
 from synth.system.machine import resolved_device, single_thread
 
 __all__ = ["NeuralGenerator"]
@@ -74,6 +75,17 @@ class NeuralGenerator(Generator):
     def device(self) -> str:
         """The device that trains the network and draws from it, "cpu" or "cuda"."""
         return resolved_device(self._task.device)
+
+    def _work_of_network(self, *, steps: int, operations: float) -> Work:
+        """Return the work of the network in each training step, and of the operations of the whole step.
+
+        A product costs as much again for each of its two gradients. A number of a layer is read or written some 36
+        times in a step: activations, gradients, softmax, and the distance.
+        """
+        rows, outputs = self._options.batch_size, self._layout.outputs
+        weights = (LATENT + self.classes) * HIDDEN + HIDDEN**2 + (HIDDEN + self.classes) * outputs
+        numbers = rows * (LATENT + 2 * HIDDEN + outputs)
+        return Work(steps=steps, operations=operations, single=6.0 * rows * weights, bytes=36.0 * 4 * numbers)
 
     @property
     def classes(self) -> int:

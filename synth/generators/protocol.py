@@ -20,6 +20,7 @@ from synth.privacy.more.losses import Losses
 from synth.privacy.questions import Answer
 from synth.progress import Progress
 from synth.schema import RunConfig, Schema
+from synth.system.costs import Work
 
 __all__ = [
     "Card",
@@ -60,8 +61,8 @@ class GeneratorTask:
     """The public facts that a generator or a model knows before it asks its first question.
 
     ``seed`` is public: it draws feature maps, starting weights and training batches, never privacy noise. ``device`` is
-    "auto", "cpu" or "cuda". ``constraints`` are the lines of ``rules:`` that every row satisfies, ``groups`` the
-    columns whose groups are compared.
+    "cpu", "cuda", or "auto": a card, if there is one, for the work that suits it. ``constraints`` are the lines of
+    ``rules:`` that every row satisfies, ``groups`` the columns whose groups are compared.
     """
 
     schema: Schema
@@ -235,10 +236,10 @@ class Card:
     paid : {"", "number", "classes"}
         For which kind of label predictions of held-out rows can be paid for: the model's ``predictor`` is data then.
     on_card : {"never", "part", "whole"}
-        How much of its work is faster on a graphics card, and runs there if the device is left open; "never" computes
-        on the processor whatever is requested.
+        How much of its work a graphics card can do; "never" computes on the processor whatever is requested. If the
+        device is left open, it does so where :meth:`PrivateModel.work` is predicted to be quicker there.
     card_work : str
-        That work, and why it is faster there, as it follows "The GPU does"; empty for "never".
+        That work, as it follows "The GPU does"; empty for "never".
     constants : tuple of Tuned
         The numbers that were chosen.
     """
@@ -453,6 +454,16 @@ class PrivateModel(ABC):
     def device(self) -> str:
         """Where it computes, "cpu" or "cuda"; before a fit, where it will. The last bits of results depend on it."""
         return "cpu"
+
+    def work(self, rows: int) -> Work:
+        """Return what a fit computes where a card could do it, in numbers; known before the fit.
+
+        Parameters
+        ----------
+        rows : int
+            Rows that the run makes, or that are declared, in place of the number of private ones.
+        """
+        return Work(steps=0, operations=0.0)
 
     @property
     def assumptions(self) -> tuple[str, ...]:

@@ -16,8 +16,17 @@ from synth.models.markov_random_field import MarkovRandomField
 from synth.models.mixture import Mixture
 from synth.models.mrf_estimation import fit_markov_random_field
 from synth.models.pool import TiltedPool
+from synth.system.costs import Work
 
-__all__ = ["Fitter", "MarkovRandomFieldFitter", "MixtureFitter", "fitter_of", "kind_for", "restored_model"]
+__all__ = [
+    "Fitter",
+    "MarkovRandomFieldFitter",
+    "MixtureFitter",
+    "fitter_of",
+    "kind_for",
+    "restored_model",
+    "work_of_mixtures",
+]
 
 Report = Callable[[int, float], None]
 
@@ -136,6 +145,19 @@ class MixtureFitter:
     takes_coarse = False
     first_steps = 100
     last_steps = 1000
+    components = 200
+
+    @classmethod
+    def work(cls, sizes: Sequence[int], tables_of_column: int = 3) -> Work:
+        """Return what the fits compute if some tables of two columns are measured for each column."""
+        columns, bins = max(len(sizes), 1), sum(sizes)
+        rounds = tables_of_column * 8  # an eighth of the columns gets a table in each round
+        return work_of_mixtures(
+            bins,
+            tables_of_column * bins**2 // columns,
+            components=cls.components,
+            steps=cls.last_steps + rounds * cls.first_steps,
+        )
 
     def __init__(self, sizes: tuple[int, ...], total: float, device: str, *, seed: int) -> None:
         self._sizes, self._total, self._device, self._seed = sizes, total, device, seed
@@ -159,7 +181,7 @@ class MixtureFitter:
             self._total,
             steps=self.last_steps if last and joint else self.first_steps,
             # Single columns need one component.
-            components=200 if joint else 1,
+            components=self.components if joint else 1,
             seeds=(self._seed,),
             device=self._device,
             starts=(self._model,) if self._fitted else None,
@@ -174,6 +196,34 @@ class MixtureFitter:
     def candidates(self, pairs: Sequence[ColumnSet], limit: int) -> list[ColumnSet]:
         """Return all pairs: a mixture does not grow."""
         return list(pairs)
+
+
+def work_of_mixtures(
+    bins: int, cells: int, *, components: int, steps: int, fits: int = 1, overlap: bool = True
+) -> Work:
+    """Return what fitting mixtures of products side by side computes, in numbers.
+
+    Parameters
+    ----------
+    bins : int
+        Of all columns together.
+    cells : int
+        Of all measured tables together.
+    components : int
+        Of each mixture.
+    steps : int
+    fits : int
+        Number of mixtures.
+    overlap : bool
+        Whether components are compared with each other.
+    """
+    compared = 6.0 * components**2 * bins if overlap else 0.0
+    return Work(
+        steps=steps,
+        operations=110.0,
+        single=fits * (8.0 * cells * components + compared),
+        bytes=fits * 4.0 * (130 * bins * components + 18 * cells),
+    )
 
 
 Fitter = MarkovRandomFieldFitter | MixtureFitter

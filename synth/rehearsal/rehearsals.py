@@ -52,6 +52,7 @@ from synth.reports.risk_bounds import ProvenCeiling
 from synth.reports.wording import number_text
 from synth.schema import RunConfig, config_to_mapping, parse_config
 from synth.services import run_folder
+from synth.services.devices import on_planned_device
 from synth.services.incidents import record_incident
 from synth.services.installation import Installation
 from synth.services.intake import SINGLE_USER
@@ -158,13 +159,13 @@ class Rehearsals:
         if config.is_model:
             held_out = rows_of_part(view, "holdout").codes
             found = Rehearsal(
-                _evidence_of_model(rehearsed, _training_table(rehearsed, open_rows), held_out, progress),
+                _evidence_of_model(self._placed(rehearsed), _training_table(rehearsed, open_rows), held_out, progress),
                 None,
                 said=said,
             )
             self._keep(config, found)
             return found
-        synthetic, ceiling = _synthetic_rows(rehearsed, _training_table(rehearsed, open_rows), progress)
+        synthetic, ceiling = _synthetic_rows(self._placed(rehearsed), _training_table(rehearsed, open_rows), progress)
         rows = owner_rows(rehearsed, view, synthetic, ceiling.receipts)
         exact = of_stand_in(exact_numbers(rows, progress), sentence=said)
         attacked = stand_in_parts(rows, progress)
@@ -189,7 +190,7 @@ class Rehearsals:
             return OpenedStandIn(
                 rows_of_part(view, "train"),
                 rows_of_part(view, "holdout"),
-                make=lambda cell: _synthetic_rows(cell, table, NullProgress()),
+                make=lambda cell: _synthetic_rows(self._placed(cell), table, NullProgress()),
                 attack=lambda cell, made, proven: stand_in_parts(
                     owner_rows(cell, view, made, proven.receipts), NullProgress(), among=among
                 ),
@@ -353,6 +354,9 @@ class Rehearsals:
                 f"This table was uploaded as a private table of the account '{account}', so it cannot be a stand-in. "
                 "Rehearse on public rows."
             )
+
+    def _placed(self, config: RunConfig) -> RunConfig:
+        return on_planned_device(config, self._settings.home)
 
     def _root(self) -> Path:
         return self._settings.home / "rehearsals"

@@ -129,6 +129,8 @@ def renew(installation: Installation, run_id: str, progress: Progress, *, renewa
     run, config, folder = installation.store.runs[run_id], installation.config_of(run_id), installation.folder(run_id)
     if config.is_model and not renewal.of_models:
         raise JobError(f"This run released a model and made no rows, so none can be {renewal.done} from.")
+    if run.device == "cpu":
+        config = replace(config, device="cpu")  # repetitions compute where the run did
     try:
         rows = _rows(installation, run, config)
     except TableError:

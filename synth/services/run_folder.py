@@ -17,6 +17,7 @@ from synth.system.settings import Settings
 from synth.vault.kept_answers import forget_answers
 
 __all__ = [
+    "DEVICE",
     "FOUND",
     "INCIDENT",
     "PREVIEWED",
@@ -47,6 +48,9 @@ UNRELEASED = "unreleased.zip"
 
 INCIDENT = "incident.txt"
 """What did not hold in it, for a report; it quotes the bundle, not the table."""
+
+DEVICE = "device.json"
+"""The device of a run and the reason for it, in the owner's part."""
 
 FOUND = ("found.json", "found.npz")
 """Files of a finding, which is charged like a run and has a folder of its own."""

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 
 from synth.errors import JobError, LedgerError, SynthError, TableError
 from synth.ledger.charging import OTHER_THAN_RESERVED, charge_in, require_as_reserved, require_open
@@ -15,6 +17,7 @@ from synth.progress import Progress
 from synth.schema import RunConfig, parse_config
 from synth.services import run_folder
 from synth.services.course import OWNER_PHASE
+from synth.services.devices import CONTINUED_ON_CPU, DeviceChoice, planned_device
 from synth.services.finding import finding_of
 from synth.services.incidents import record_incident
 from synth.services.installation import Installation
@@ -34,12 +37,21 @@ CHECKING = "Checking the bundle"
 """The phase in which a sealed bundle is checked."""
 
 
-def carry_out(installation: Installation, run_id: str, progress: Progress, *, owner_report: bool = True) -> None:
+def carry_out(
+    installation: Installation,
+    run_id: str,
+    progress: Progress,
+    *,
+    owner_report: bool = True,
+    say: Callable[[str], None] | None = None,
+) -> None:
     """Run a claimed run, from its charge to its reports.
 
     The charge is final before the table is opened, and the bundle is sealed before anything exact is computed. Answers
     are kept until the run is reported. A run whose first worker stopped continues from them, on the CPU if necessary:
     fitting is post-processing of the same answers.
+
+    Where the processor and a card were weighed against each other, ``say`` is told which one the run gets, and why.
 
     Raises
     ------
@@ -56,15 +68,19 @@ def carry_out(installation: Installation, run_id: str, progress: Progress, *, ow
     Stops(store).check(config)
     # Everything else that can fail because of declarations, including the device, fails here too.
     check_config(config)
-    device = _device_of(run, config)
-    if run.went_on and device == "cpu":
-        config = replace(config, device="cpu")  # as the bundle has to say
+    choice = _device_of(run, config, installation.settings.home)
+    device = choice.device
+    if device == "cpu" and (run.went_on or resolved_device(config.device) == "cuda"):
+        config = replace(config, device="cpu")  # for the trial and all repetitions, and as the bundle has to say
+    if say is not None and choice.is_weighed:
+        say(choice.why)
     if not run.went_on:
         # A run that continues was tried out before its charge.
         timer.phase(PHASE)
         try_out(config, installation.settings, timer, sealing=_sealing(installation, run, config))
     timer.phase("Reading")
-    run_folder.make(installation.settings, run_id)
+    folder = run_folder.make(installation.settings, run_id)
+    run_folder.write_owner_json(folder / "owner" / run_folder.DEVICE, {"device": device, "why": choice.why})
     key, path = installation.keys.answers_key(run_id), answers_path(installation.settings.home, run_id)
     with AnswerFile(path, key=key, run_id=run_id) as answers:
         _require_own(store.runs[run_id], run)
@@ -161,12 +177,17 @@ def _seconds_by_part(phases: dict[str, float]) -> dict[str, float]:
     return {name: round(value, 3) for name, value in parts.items()} | {"total": round(sum(phases.values()), 3)}
 
 
-def _device_of(run: Run, config: RunConfig) -> str:
+def _device_of(run: Run, config: RunConfig, home: Path) -> DeviceChoice:
     """Return the device to use: the earlier one for a run that continues, or the CPU if it may not use a card."""
     if not run.went_on:
-        return resolved_device(config.device)
+        return planned_device(config, home, found=resolved_device(config.device))
     # The card may be gone by now, which is no reason to stop.
-    return resolved_device("auto") if run.device == "cuda" and run.gpus else "cpu"
+    if run.device == "cuda" and run.gpus and resolved_device("auto") == "cuda":
+        return DeviceChoice("cuda", "The run continues on the GPU, from the answers that were kept.")
+    return DeviceChoice(
+        "cpu",
+        CONTINUED_ON_CPU if run.device == "cuda" else "The run continues on the CPU, from the answers that were kept.",
+    )
 
 
 def _require_own(now: Run, begun: Run) -> None:

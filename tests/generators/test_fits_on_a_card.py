@@ -24,11 +24,15 @@ from synth.models.joint_model import MixtureFitter
 from synth.models.marginals import NoisyMarginal
 from synth.models.mixture_estimation import GroupedMarginals, fit_mixtures
 from synth.progress import NullProgress
+from synth.services.devices import device_choice
+from synth.system.costs import Costs, CostTable, Work
 
 CARDS = GENERATORS | MODELS
 ON_A_CARD = sorted(name for name, card in CARDS.items() if card.on_card != "never")
 QUICK = {**FAST, "kahm-classifier": {"rows": 60, "n": 5, "block": 30}}
 """Options of those that run here; a model that computes on a card has to be among them."""
+
+DEAR, CHEAP = (Costs(operation=cost, single=cost, double=cost, byte=cost) for cost in (1e-6, 1e-9))
 
 LOSSES_EVERY = 20
 """Steps between two losses of mixtures that the owner is shown; each is one wait for the card."""
@@ -52,6 +56,11 @@ def traffic_of(name: str, patch: pytest.MonkeyPatch, device: str = "cuda", **opt
     return traffic
 
 
+def work_of(name: str, **options: object) -> Work:
+    made = make(name, task(schema_for(name)), {**QUICK.get(name, {}), **options})
+    return made.work(100)
+
+
 # Every fit
 
 
@@ -67,11 +76,36 @@ def test_every_fit_runs_on_a_card_or_leaves_it_alone(name: str, monkeypatch: pyt
     assert (traffic_of(name, monkeypatch).operations > 0) == (name in ON_A_CARD)
 
 
+@pytest.mark.parametrize("name", sorted(CARDS))
+def test_work_is_stated_where_a_card_could_do_it(name: str) -> None:
+    assert (describe(name).model.work is PrivateModel.work) == (CARDS[name].on_card == "never")
+    if CARDS[name].on_card != "never":
+        stated = work_of(name)
+        assert min(stated.steps, stated.operations, stated.single + stated.double, stated.bytes) > 0
+
+
 @pytest.mark.thorough
 @pytest.mark.parametrize("name", sorted({*GENERATORS, *ON_A_CARD}))
-def test_a_card_is_taken_where_it_pays_if_the_device_is_left_open(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    taken = traffic_of(name, monkeypatch, device="auto").operations > 0
-    assert taken == (CARDS[name].on_card == "whole")
+def test_a_card_is_taken_where_it_is_predicted_to_be_quicker(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    card = CARDS[name]
+    work = work_of(name)
+    for quicker in ("cpu", "cuda"):
+        table = CostTable("", *((CHEAP, DEAR) if quicker == "cpu" else (DEAR, CHEAP)))
+        # Where the card is chosen, it does the work that suits it, as in a run.
+        device = "auto" if device_choice(card, work, table).device == "cuda" else "cpu"
+        taken = traffic_of(name, monkeypatch, device=device).operations > 0
+        assert taken == (quicker == "cuda" and card.on_card == "whole"), quicker
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize(("name", "steps"), [("dp-merf", "steps"), ("dp-hp", "steps_per_epoch")])
+def test_the_stated_operations_of_a_step_are_about_those_that_a_card_gets(
+    name: str, steps: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    few, more = (traffic_of(name, monkeypatch, **{steps: number}).operations for number in (20, 40))
+    stated = [work_of(name, **{steps: number}) for number in (20, 40)]
+    counted = (more - few) / (stated[1].steps - stated[0].steps)
+    assert 0.5 < counted / stated[0].operations < 2, f"{counted} are counted: state them in {name}'s work()"
 
 
 @pytest.mark.thorough

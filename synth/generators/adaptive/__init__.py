@@ -136,8 +136,7 @@ CARD = Card(
     measures_one_ways=True,
     asks_first=False,
     on_card="part",
-    card_work="mixtures of products, used for wide tables and if nearly all columns depend on each other; a Markov "
-    "random field takes many thousands of small operations, which are faster on a processor",
+    card_work="mixtures of products, which fit wide tables and tables whose columns nearly all depend on each other",
     constants=CONSTANTS,
     questions={
         "one-way tables": "How often is each value of each column?",

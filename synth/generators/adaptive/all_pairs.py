@@ -18,8 +18,10 @@ from numpy.typing import NDArray
 from synth.generators.adaptive.bins import ColumnBins
 from synth.generators.adaptive.coarsening import grouped
 from synth.generators.adaptive.survey import Survey
+from synth.models.joint_model import work_of_mixtures
 from synth.models.marginals import NoisyMarginal
 from synth.models.mixture import Mixture, mean_of
+from synth.system.costs import Work
 
 if TYPE_CHECKING:
     from synth.models.mixture_estimation import GroupedMarginals
@@ -108,6 +110,19 @@ class AllPairs:
             NoisyMarginal(pair, counts, noise_std)
             for pair, (counts, noise_std) in zip(self._pairs, counted, strict=True)
         ]
+
+    @staticmethod
+    def work(sizes: Sequence[int]) -> Work:
+        """Return what the fits compute, with the most groups of these columns and steps as most tables need them."""
+        groups = min(_MOST_GROUPS * len(sizes), _ALL_GROUPS)
+        return work_of_mixtures(
+            sum(sizes) + groups,
+            groups**2 // 2,
+            components=_COMPONENTS,
+            fits=_FITS,
+            steps=_STEPS + _MORE[0] if _MORE else _STEPS,
+            overlap=False,
+        )
 
     @property
     def answers(self) -> GroupedMarginals:

@@ -31,7 +31,7 @@ from synth.generators.one_way_marginals import OneWayMarginals, measure_one_way_
 from synth.generators.protocol import Card, Generator, GeneratorTask, State, states_of_columns
 from synth.generators.round_values import RoundCounts, long_numbers, measure_round_values, plan_round_values
 from synth.generators.sampling import check_rows, random_source
-from synth.models.joint_model import FEW_COLUMNS, Fitter, fitter_of, kind_for, restored_model
+from synth.models.joint_model import FEW_COLUMNS, Fitter, MixtureFitter, fitter_of, kind_for, restored_model
 from synth.models.marginals import JointModel, NoisyMarginal, misfit
 from synth.models.moments import CountedMoments
 from synth.models.pool import tilted_to_moments
@@ -41,6 +41,7 @@ from synth.privacy.selection import Selection
 from synth.progress import Progress
 from synth.schema.people import people_asked
 from synth.schema.rule_lines import read_rules
+from synth.system.costs import Work
 from synth.system.machine import resolved_device
 
 __all__ = ["DpHpAdaptive"]
@@ -142,6 +143,20 @@ class DpHpAdaptive(Generator):
         numbers = sum(answer.value.size for answer in of_kind(answers, NoisyAnswer))
         small = len(columns) <= _SOON_COLUMNS and chosen <= _SOON_CHOICES and options.cells <= _SOON_CELLS
         return field and small and numbers <= _SOON_NUMBERS and not options.purpose.startswith("regression")
+
+    def work(self, rows: int) -> Work:
+        """Return what fitting a mixture of products computes: of all rounds, or of all pairs if most columns depend.
+
+        A field is fitted on the processor if the device is left open, so it counts for nothing.
+        """
+        columns, options = self._task.schema.modelled, self._options
+        sizes = declared_bins(columns, bins_that_fit(declared_bins(columns, options.bins), options.bins))
+        kind = kind_for(sizes, options.cells) if options.model == "auto" else options.model
+        if kind == "mixture":
+            return MixtureFitter.work(sizes)
+        if options.model == "field" or len(sizes) < 2:
+            return super().work(rows)
+        return AllPairs.work(sizes)
 
     @property
     def device(self) -> str:

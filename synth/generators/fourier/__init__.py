@@ -71,7 +71,7 @@ CARD = Card(
     options=DpMerfOptions,
     short_training={"steps": 2},
     on_card="whole",
-    card_work="training and sampling, which are a few large matrix products in each step",
+    card_work="the training",
     constants=CONSTANTS,
 )
 

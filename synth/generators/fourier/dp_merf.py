@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import ClassVar, Self
 
@@ -25,6 +25,7 @@ from synth.privacy.bins import Bins
 from synth.privacy.feature_maps import Constant, FeatureMap, OneHot, Stack
 from synth.privacy.more.fourier import STEPS_PER_TURN, Fourier, Positions, angle_steps
 from synth.progress import Progress
+from synth.system.costs import Work
 
 __all__ = ["DpMerf", "FourierDistance", "gaussian_frequencies"]
 
@@ -80,6 +81,19 @@ class DpMerf(NeuralGenerator):
         if features is not None:
             self._fit_embedding(answer, features, progress)
         return self
+
+    def work(self, rows: int) -> Work:
+        """Return what training computes: a wave has a product over columns, and is read or written some 36 times."""
+        numbers = sum(head.column.levels > 0 for head in self._layout.heads)
+        mixed = sum(head.column.levels > 0 and head.grid.atoms > 0 for head in self._layout.heads)
+        operations = 166.0 + 19.0 * numbers + 30.0 * mixed + 4.0 * (len(self._layout.heads) - numbers)
+        network = self._work_of_network(steps=self._options.steps, operations=operations)
+        waves = float(self._options.batch_size * self._options.features) if numbers else 0.0
+        return replace(
+            network,
+            single=network.single + waves * (numbers + 2 * self.classes),
+            bytes=network.bytes + 36 * 4 * waves,
+        )
 
     def _features(self) -> Stack | None:
         numbers = [head for head in self._layout.heads if head.column.levels]

@@ -107,7 +107,7 @@ CARD = Card(
     options=DpHpOptions,
     short_training={"steps_per_epoch": 2},
     on_card="whole",
-    card_work="training and sampling, which are a few large matrix products in each step",
+    card_work="the training",
     constants=CONSTANTS,
 )
 

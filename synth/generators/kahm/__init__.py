@@ -144,7 +144,7 @@ CARD = Card(
     advice=_advice,
     constants=CONSTANTS,
     on_card="whole",
-    card_work="the affine hull machines, which multiply and factor large matrices",
+    card_work="the affine hull machines",
 )
 
 CARDS = (CARD,)

@@ -15,8 +15,9 @@ from torch import Tensor
 from synth.generators.kahm import MODES, KahmOptions
 from synth.generators.protocol import Fact
 from synth.models.fabrication import Fabrication, fabrications
+from synth.system.costs import Work
 
-__all__ = ["MOST_CLASSES", "FabricatedBlock", "fabricated_blocks", "facts_of_blocks"]
+__all__ = ["MOST_CLASSES", "FabricatedBlock", "fabricated_blocks", "facts_of_blocks", "work_of_blocks"]
 
 MOST_CLASSES = 256
 """A label with more classes, such as a number, is treated like any other column."""
@@ -90,6 +91,29 @@ def _brought_back(made: Iterator[Fabrication], checked: Callable[[], None]) -> I
     here = torch.cat([one.rows for one in there]).cpu()
     for one, rows in zip(there, torch.split(here, [len(one.rows) for one in there]), strict=True):
         yield replace(one, rows=rows)
+
+
+def work_of_blocks(rows: int, numbers: int, options: KahmOptions) -> Work:
+    """Return what fabricating rows computes, a step for each block, in numbers.
+
+    A machine factors and solves with a kernel matrix and finds leading directions. A card gets the operations of a
+    batch of 16 blocks at a time, some 230 for each machine.
+
+    Parameters
+    ----------
+    rows : int
+    numbers : int
+        Coordinates of a row.
+    options : KahmOptions
+    """
+    side = min(options.block, max(rows, 1))
+    narrow = min(side, numbers)
+    return Work(
+        steps=-(-rows // side) if options.steps and numbers else 0,
+        operations=230.0 * options.steps / 16,
+        double=options.steps * (2.5 * side**3 + 4.0 * narrow**3 + 6.0 * side**2 * numbers),
+        bytes=options.steps * 8.0 * (34 * side**2 + 55 * side * numbers),
+    )
 
 
 def facts_of_blocks(options: KahmOptions, blocks: Sequence[FabricatedBlock]) -> tuple[Fact, ...]:

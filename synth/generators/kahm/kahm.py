@@ -17,7 +17,13 @@ from torch import Tensor
 
 from synth.errors import ConfigError, InputError
 from synth.generators.kahm import CARD, KahmOptions
-from synth.generators.kahm.blocks import MOST_CLASSES, FabricatedBlock, fabricated_blocks, facts_of_blocks
+from synth.generators.kahm.blocks import (
+    MOST_CLASSES,
+    FabricatedBlock,
+    fabricated_blocks,
+    facts_of_blocks,
+    work_of_blocks,
+)
 from synth.generators.kahm.record import RecordMode
 from synth.generators.protocol import Card, Fact, Generator, GeneratorTask, State
 from synth.generators.row_encoding import RowEncoding
@@ -26,6 +32,7 @@ from synth.models.fabrication import in_blocks
 from synth.privacy.answers import AnswerSource
 from synth.privacy.more.perturbed_rows import PerturbedRows
 from synth.progress import Progress
+from synth.system.costs import Work
 from synth.system.machine import resolved_device
 
 __all__ = ["Kahm", "RowsMode"]
@@ -62,6 +69,10 @@ class Kahm(Generator):
     def device(self) -> str:
         """The device that computes the machines, "cpu" or "cuda"."""
         return self._mode.device
+
+    def work(self, rows: int) -> Work:
+        """Return what the machines of a fit compute."""
+        return self._mode.work(rows)
 
     def fit(self, session: AnswerSource, progress: Progress) -> Self:
         """Ask the mode's questions, and learn from the answers."""
@@ -119,6 +130,10 @@ class RowsMode:
     def device(self) -> str:
         """The device that computes the machines, "cpu" or "cuda"."""
         return resolved_device(self._task.device)
+
+    def work(self, rows: int) -> Work:
+        """Return what fabricating a row for each private row computes."""
+        return work_of_blocks(rows, self._vectors.width, self._options)
 
     def fit(self, session: AnswerSource, progress: Progress) -> Self:
         """Ask for noisy rows with all that is left of the budget, and fabricate rows from them."""

@@ -27,7 +27,13 @@ from numpy.typing import NDArray
 from synth.errors import ConfigError, InputError
 from synth.generators.coarse_grid import LABEL_BINS, CoarseGrid, coarse_grid
 from synth.generators.kahm import KahmOptions
-from synth.generators.kahm.blocks import MOST_CLASSES, FabricatedBlock, fabricated_blocks, facts_of_blocks
+from synth.generators.kahm.blocks import (
+    MOST_CLASSES,
+    FabricatedBlock,
+    fabricated_blocks,
+    facts_of_blocks,
+    work_of_blocks,
+)
 from synth.generators.kahm.calibrated import CalibratedColumn
 from synth.generators.one_way_marginals import OneWayMarginals, fine_grid, measure_one_way_marginals
 from synth.generators.protocol import Fact, GeneratorTask, State, states_of_columns
@@ -42,6 +48,7 @@ from synth.privacy.more.products import Product
 from synth.privacy.more.row_moments import RowMoments
 from synth.progress import Progress
 from synth.schema import ModelledColumn
+from synth.system.costs import Work
 from synth.system.machine import resolved_device, single_thread
 
 __all__ = ["RecordMode", "RecordQuestions", "RowModel", "class_places", "is_classes"]
@@ -117,6 +124,11 @@ class RecordMode:
     def device(self) -> str:
         """The device that computes the machines, "cpu" or "cuda"."""
         return resolved_device(self._task.device)
+
+    def work(self, rows: int) -> Work:
+        """Return what smoothing the draws computes that columns are calibrated with; rows are drawn later."""
+        width = sum(ColumnEncoding(column, 0).width for d, column in enumerate(self._columns) if d != self._label)
+        return work_of_blocks(min(max(rows, _LEAST_DRAWN), _MOST_DRAWN), width, self._options)
 
     def fit(self, session: AnswerSource, progress: Progress) -> Self:
         """Ask for the moments of rows, and learn from draws how vectors become codes."""

@@ -19,7 +19,7 @@ from synth.errors import ConfigError, InputError
 from synth.generators import build
 from synth.generators.kahm import CARD as GENERATOR
 from synth.generators.kahm import KahmOptions
-from synth.generators.kahm.blocks import MOST_CLASSES
+from synth.generators.kahm.blocks import MOST_CLASSES, work_of_blocks
 from synth.generators.kahm.model import CARD, MOST_ROWS, KahmClassifierOptions
 from synth.generators.protocol import Card, Fact, Generator, GeneratorTask, ReleasedModel, State
 from synth.generators.row_encoding import RowEncoding
@@ -29,6 +29,7 @@ from synth.privacy.more.products import Product
 from synth.privacy.more.row_moments import RowMoments
 from synth.privacy.questions import Answer
 from synth.progress import Progress
+from synth.system.costs import Work
 from synth.system.machine import single_thread
 
 __all__ = ["PrivateKahmClassifier"]
@@ -89,6 +90,11 @@ class PrivateKahmClassifier(ReleasedModel):
     def device(self) -> str:
         """The device that makes the rows; their machines are built on the processor when they are first needed."""
         return self._generator.device
+
+    def work(self, rows: int) -> Work:
+        """Return what the generator's fit computes and, where it draws rows, the blocks of those that it makes here."""
+        made, drawn = self._generator.work(rows), 0 if self.perturbs_rows else self._options.rows
+        return dataclasses.replace(made, steps=made.steps + work_of_blocks(drawn, 1, self._options).steps)
 
     def fit(self, session: AnswerSource, progress: Progress) -> Self:
         """Ask the generator's questions, and keep rows that it makes."""
