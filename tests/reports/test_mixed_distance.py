@@ -6,9 +6,13 @@ import datetime
 
 import numpy as np
 import pytest
+import torch
+from pretended_card import pretended_card
 
 from synth.errors import InputError
-from synth.reports.membership.distances import GowerSpace, RowTree, distinct_rows
+from synth.reports.membership import distances, pairs_in_blocks
+from synth.reports.membership.distances import GowerSpace, RowTree, distances_between, distinct_rows
+from synth.reports.membership.pairs_in_blocks import bytes_of_pair, nearest_in_blocks
 from synth.schema import CategoryColumn, DateColumn, DateStep, NumberColumn, Schema, YesNoColumn
 
 MIXED = Schema(
@@ -108,3 +112,84 @@ def test_a_long_search_says_where_it_is_and_can_be_stopped() -> None:
     space = GowerSpace.of(MIXED)
     space.nearest(drawn(MIXED, 100, seed=6), drawn(MIXED, 100, seed=7), on_step=lambda *step: steps.append(step))
     assert steps[-1][0] == steps[-1][1] > 0
+
+
+# On a card, all pairs are compared in blocks
+
+
+@pytest.fixture
+def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Cut small tables into several blocks on either side, the last ones shorter."""
+    monkeypatch.setattr(pairs_in_blocks, "_SIDE", 128)
+
+
+@pytest.mark.usefixtures("small_blocks")
+@pytest.mark.parametrize("schema", [MIXED, ONE_NUMBER, ONE_CATEGORY, MANY], ids=["mixed", "number", "category", "many"])
+@pytest.mark.parametrize("widest", [4096, 3], ids=["product", "cell by cell"])
+def test_blocks_find_the_distances_of_the_tree_to_the_last_bit(
+    schema: Schema, widest: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pairs_in_blocks, "_WIDEST", widest)
+    queries, rows = drawn(schema, 200, seed=1, together=0.5), drawn(schema, 300, seed=2, together=0.5)
+    space = GowerSpace.of(schema)
+    there = [column[:150] for column in rows]  # so that many queries are equally far from several rows
+    doubled = [np.concatenate([column, column]) for column in there]
+    for compared in (rows, doubled):
+        np.testing.assert_array_equal(
+            nearest_in_blocks(space.axes, space.place(queries), space.place(compared), device="cpu"),
+            distances_between(space.axes, space.place(queries), space.place(compared)).min(axis=1),
+        )
+    with pretended_card(monkeypatch) as traffic:
+        found = space.nearest(queries, rows, device="cuda")
+    np.testing.assert_array_equal(found, space.nearest(queries, rows))
+    assert traffic.waits == 0
+    assert traffic.downloads == 1
+    assert traffic.uploads <= 4
+
+
+@pytest.mark.usefixtures("small_blocks")
+def test_a_wide_table_stays_within_the_whole_numbers_of_a_card() -> None:
+    special = NumberColumn("code", 0, 10, 1, special=tuple(range(-1000, 0)))
+    columns = tuple(CategoryColumn(f"c{place}", ("a", "b")) for place in range(200))
+    space = GowerSpace.of(Schema((special, *columns)))
+    low, high = [np.zeros(1, dtype=np.int64)] * 201, [np.array([size - 1]) for size in space_sizes(space)]
+    for left, right in ((low, high), (high, low), (high, high)):
+        found = nearest_in_blocks(space.axes, space.place(left), space.place(right), device="cpu")
+        np.testing.assert_array_equal(found, distances_between(space.axes, space.place(left), space.place(right))[0])
+
+
+def space_sizes(space: GowerSpace) -> list[int]:
+    return [axis.size for axis in space.axes]
+
+
+def test_a_card_that_fails_half_way_is_done_without(monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*given: object, **named: object) -> object:
+        raise torch.cuda.OutOfMemoryError("CUDA out of memory. Tried to allocate 64.00 MiB.")
+
+    queries, rows = drawn(MIXED, 50, seed=1), drawn(MIXED, 70, seed=2)
+    space = GowerSpace.of(MIXED)
+    with monkeypatch.context() as patch:
+        patch.setattr(distances, "nearest_in_blocks", full)
+        np.testing.assert_array_equal(space.nearest(queries, rows, device="cuda"), space.nearest(queries, rows))
+        patch.setattr(distances, "nearest_in_blocks", lambda *given, **named: [][0])
+        with pytest.raises(IndexError):
+            space.nearest(queries, rows, device="cuda")
+
+
+@pytest.mark.usefixtures("small_blocks")
+def test_a_search_in_blocks_says_where_it_is_and_can_be_stopped() -> None:
+    space, steps = GowerSpace.of(MIXED), []
+    placed = space.place(drawn(MIXED, 300, seed=6))
+    nearest_in_blocks(space.axes, placed, placed, device="cpu", on_step=lambda *step: steps.append(step))
+    assert steps == [(128, 300), (256, 300), (300, 300)]
+
+    def stop(done: int, total: int) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        nearest_in_blocks(space.axes, placed, placed, device="cpu", on_step=stop)
+
+
+def test_the_bytes_of_a_pair_count_every_operation() -> None:
+    space = GowerSpace.of(Schema((NumberColumn("n", 0, 9, 1), CategoryColumn("c", ("a", "b")))))
+    assert bytes_of_pair(space.axes) == 16 + 24  # a product, and a number without other states

@@ -38,6 +38,8 @@ from synth.reports.report import (
     Tab,
 )
 from synth.reports.risk_bounds import ProvenCeiling
+from synth.schema import RunConfig
+from synth.system.machine import resolved_device
 
 __all__ = ["REPORT"]
 
@@ -58,6 +60,7 @@ def _owner(rows: OwnerRows, options: Mapping[str, Any], progress: Progress) -> S
         ProvenCeiling(epsilon_together(config), config.delta, rows.receipts),
         share=config.holdout,
         seed=config.seed,
+        device=_device(config),
         on_step=progress.step,
     )
 
@@ -78,8 +81,14 @@ def _stand_in(rows: OwnerRows, among: int, progress: Progress) -> StandInPart:
         share=config.holdout,
         seed=config.seed,
         among=among,
+        device=_device(config),
         on_step=progress.step,
     )
+
+
+def _device(config: RunConfig) -> str:
+    """Return a card if there is one and the run was not to do without; it may have gone since the run."""
+    return "cpu" if config.device == "cpu" else resolved_device("auto")
 
 
 def _unattacked(reason: str) -> OwnerOnlyEvidence:

@@ -60,12 +60,15 @@ class AttackScene:
         Rows of other people of the same kind, none of which were used for training; at least one.
     seed : int
         Public.
+    device : {"cpu", "cuda"}
+        Where distances are computed; no score depends on it.
     """
 
     schema: Schema
     released: CodeTable
     reference: CodeTable
     seed: int = 0
+    device: str = "cpu"
 
 
 class Described(Protocol):
@@ -308,7 +311,7 @@ class ClosestRecord(Attack):
         """Return minus Gower's distance to the nearest released row."""
         most = 4 * _PAIRS_OF_CELLS // (max(1, len(targets[0])) * len(targets))
         released = seeded_rows(scene.released, most, seed=scene.seed)
-        return -GowerSpace.of(scene.schema).nearest(targets, released, on_step=on_step)
+        return -GowerSpace.of(scene.schema).nearest(targets, released, device=scene.device, on_step=on_step)
 
 
 class DensityRatio(Attack):

@@ -17,13 +17,12 @@ from numpy.typing import NDArray
 from synth.errors import InputError
 from synth.progress import OnStep, unwatched
 from synth.reports.code_tables import CodeTable
+from synth.reports.membership.axes import Axis, Placed, Places
+from synth.reports.membership.pairs_in_blocks import nearest_in_blocks
 from synth.schema import Schema
+from synth.system.machine import is_lack_of_means
 
-__all__ = ["Axis", "Box", "GowerSpace", "Placed", "RowTree", "distances_between", "distinct_rows"]
-
-Places = NDArray[np.int32]
-Placed = list[Places]
-"""A table in space: one array of shape (n_rows,) per axis."""
+__all__ = ["Box", "GowerSpace", "RowTree", "distances_between", "distinct_rows"]
 
 _ROWS_OF_A_BOX = 256
 _LOOKED_AT = 512
@@ -35,46 +34,6 @@ _PROMISING = 3
 _QUERIES_AT_ONCE = 2048
 _BYTE = 255
 _FAR = np.iinfo(np.int32).max
-
-
-@dataclass(frozen=True, slots=True)
-class Axis:
-    """One column in space.
-
-    Attributes
-    ----------
-    levels : int
-        Ordered codes, which come first; 0 for categories.
-    size : int
-        All codes.
-    unit : int
-        The distance of two codes that have nothing in common, and of the two ends of the grid.
-    """
-
-    levels: int
-    size: int
-    unit: int
-
-    def place(self, codes: NDArray[np.integer]) -> Places:
-        """Return the place of codes: on the grid in [0, unit], other states of such a column at least a unit apart.
-
-        A category's place is its code.
-        """
-        if not self.levels:
-            return codes.astype(np.int32)
-        whole = codes.astype(np.int64)
-        grid = (2 * whole * self.unit + self.levels - 1) // max(2 * (self.levels - 1), 1) if self.levels > 1 else 0
-        return np.where(whole < self.levels, grid, 2 * self.unit * (whole - self.levels + 1)).astype(np.int32)
-
-    def between(self, left: Places, right: Places) -> Places:
-        """Return distances, element by element or broadcast."""
-        if not self.levels:
-            return np.not_equal(left, right) * np.int32(self.unit)
-        apart = np.subtract(left, right)
-        np.abs(apart, out=apart)
-        if self.size > self.levels:
-            np.minimum(apart, np.int32(self.unit), out=apart)
-        return apart
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -349,13 +308,17 @@ class GowerSpace:
         """
         return self._shares(distances_between(self.axes, self.place(left), self.place(right)))
 
-    def nearest(self, queries: CodeTable, rows: CodeTable, *, on_step: OnStep = unwatched) -> NDArray[np.float64]:
-        """Return how far the nearest of ``rows`` is from every query; exact.
+    def nearest(
+        self, queries: CodeTable, rows: CodeTable, *, device: str = "cpu", on_step: OnStep = unwatched
+    ) -> NDArray[np.float64]:
+        """Return how far the nearest of ``rows`` is from every query; exact, and the same on every device.
 
         Parameters
         ----------
         queries, rows : CodeTable
             Codes in ``schema.names`` order; at least one row among ``rows``.
+        device : {"cpu", "cuda"}
+            A processor searches a tree, a card compares all pairs.
         on_step : callable
             Called with (done, total); may raise to stop.
 
@@ -374,6 +337,13 @@ class GowerSpace:
         there, _ = distinct_rows(self.place(rows))
         if not len(inverse):
             return np.zeros(0)
+        if device != "cpu":
+            try:
+                found = nearest_in_blocks(self.axes, wanted, there, device=device, on_step=on_step)
+                return self._shares(found)[inverse]
+            except Exception as error:
+                if not is_lack_of_means(error):  # a card that is full or fails is done without
+                    raise
         return self._shares(RowTree.of(self.axes, there).nearest(wanted, on_step=on_step))[inverse]
 
     def _shares(self, distances: NDArray[np.int32]) -> NDArray[np.float64]:

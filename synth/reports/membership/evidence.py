@@ -58,6 +58,7 @@ def owner_attacks(
     share: float,
     seed: int,
     attacks: Sequence[Attack] = ATTACKS,
+    device: str = "cpu",
     on_step: OnStep = unwatched,
 ) -> tuple[OwnerOnlyEvidence, ...]:
     """Attack a release, with the private rows available.
@@ -76,6 +77,8 @@ def owner_attacks(
     seed : int
         Public.
     attacks : sequence of Attack
+    device : {"cpu", "cuda"}
+        Where distances are computed; no number depends on it.
     on_step : callable
         Called with (done, total); may raise to stop.
 
@@ -90,7 +93,7 @@ def owner_attacks(
     sides = Sides.draw(train, holdout, neighbours=schema.neighbours, share=share, seed=seed)
     if not sides.enough or not len(released[0]):
         return nothing_attacked(too_few_words(sides))
-    results = run_attacks(sides, released, schema, ceiling, seed=seed, attacks=attacks, on_step=on_step)
+    results = run_attacks(sides, released, schema, ceiling, seed=seed, attacks=attacks, device=device, on_step=on_step)
     numbers = _numbers(OwnerOnlyEvidence, results, ceiling)
     figures = figures_of(results, ceiling, "real")
     whom = _whom(OwnerOnlyEvidence, sides, schema, ceiling, figures)
@@ -108,13 +111,14 @@ def public_attacks(
     seed: int,
     attacks: Sequence[Attack] = ATTACKS,
     among: int = 1,
+    device: str = "cpu",
     on_step: OnStep = unwatched,
 ) -> StandInPart:
     """Attack a release that was made from public, planted or stand-in rows; the caller has to stop the release.
 
     Parameters
     ----------
-    train, holdout, released, schema, ceiling, share, seed, attacks, on_step
+    train, holdout, released, schema, ceiling, share, seed, attacks, device, on_step
         As in :func:`owner_attacks`; no row is private.
     among : int
         As in :func:`synth.reports.membership.inference.run_attacks`.
@@ -129,7 +133,9 @@ def public_attacks(
     if not sides.enough or not len(released[0]):
         few = SafeEvidence(id="attacks.none", title="Attacks", value=None, sentence=too_few_words(sides))
         return StandInPart((few,))
-    results = run_attacks(sides, released, schema, ceiling, seed=seed, attacks=attacks, among=among, on_step=on_step)
+    results = run_attacks(
+        sides, released, schema, ceiling, seed=seed, attacks=attacks, among=among, device=device, on_step=on_step
+    )
     figures = figures_of(results, ceiling, "stand_in")
     whom = _whom(SafeEvidence, sides, schema, ceiling, figures, before="Rows of a public stand-in. ")
     exceeded = tuple(one.attack.title for one in results if one.is_exceeded)

@@ -287,6 +287,7 @@ def run_attacks(
     seed: int,
     attacks: Sequence[Attack] = ATTACKS,
     among: int = 1,
+    device: str = "cpu",
     on_step: OnStep = unwatched,
 ) -> tuple[AttackResult, ...]:
     """Run every attack on the same units.
@@ -305,6 +306,8 @@ def run_attacks(
     attacks : sequence of Attack
     among : int
         How many such reports are made together; they share the chance of a false alarm.
+    device : {"cpu", "cuda"}
+        Where distances are computed; no result depends on it.
     on_step : callable
         Called with (done, total) during and after each attack; may raise to stop.
 
@@ -312,7 +315,7 @@ def run_attacks(
     -------
     tuple of AttackResult, in the order of ``attacks``
     """
-    scene = AttackScene(schema, released, sides.reference.codes, seed)
+    scene = AttackScene(schema, released, sides.reference.codes, seed, device)
     targets = [np.concatenate(pair) for pair in zip(sides.members.codes, sides.non_members.codes, strict=True)]
     n_members = len(sides.members.units)
     results = []
