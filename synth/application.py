@@ -317,7 +317,7 @@ class Application:
     def device_reason(self, run_id: str) -> str:
         """Return why a run got its device, in one sentence; empty before it has one."""
         with suppress(JobError):
-            return str(run_folder.read_json(self.folder(run_id) / "owner" / run_folder.DEVICE)["why"])
+            return str(run_folder.read_json(self.folder(run_id) / "owner" / run_folder.DEVICE).get("why", ""))
         return ""
 
     def report(self, run_id: str) -> dict[str, Any]:

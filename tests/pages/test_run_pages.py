@@ -201,6 +201,22 @@ def test_which_device_will_compute_is_said_before_anything_is_spent(
 
 
 @pytest.mark.thorough
+def test_the_page_of_a_run_says_which_device_it_got_and_why(finished: AppTest) -> None:
+    from pages.ui.session import application
+
+    run = application().run(finished.session_state["draft"]["run_id"])
+    told = texts(go(finished, "generate"))
+    assert f"on the {'CPU' if run.device == 'cpu' else 'GPU'}" in told
+    assert application().device_reason(run.run_id) in told
+    kept = application().folder(run.run_id) / "owner" / "device.json"
+    words = "CPU: 8 s; the GPU would take 9 s (predicted)."
+    kept.write_text(json.dumps({"device": "cpu", "why": words}))
+    assert words in texts(go(finished, "generate"))
+    kept.write_text("{")
+    assert words not in texts(go(finished, "generate"))
+
+
+@pytest.mark.thorough
 def test_a_waiting_run_can_be_cancelled_and_costs_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     from pages.ui.session import application
 
