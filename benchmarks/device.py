@@ -61,7 +61,7 @@ from synth.privacy.session import PrivateSession
 from synth.privacy.table import PrivateTable
 from synth.progress import NullProgress
 from synth.reports.membership.distances import GowerSpace
-from synth.reports.membership.pairs_in_blocks import bytes_of_pair
+from synth.reports.membership.pairs_in_blocks import bytes_of_pair, nearest_in_blocks
 from synth.schema import CategoryColumn, Neighbours, NumberColumn, Schema
 from synth.services.pipeline import peak_memory_bytes
 from synth.system.costs import measured_costs
@@ -165,9 +165,13 @@ def mixed_columns() -> Schema:
     return Schema((*numbers, *categories))
 
 
-def neighbours(queries: int, rows: int = NEIGHBOURS) -> Work:
-    """Return what finds how far the nearest row is from each query, by Gower's distance in 15 mixed columns."""
+def neighbours(queries: int, rows: int = NEIGHBOURS, *, all_pairs: bool = False) -> Work:
+    """Return what finds how far the nearest row is from each query, by Gower's distance in 15 mixed columns.
+
+    A card compares all pairs, and so does the processor if ``all_pairs`` says so; else it searches a tree.
+    """
     schema = mixed_columns()
+    space = GowerSpace.of(schema)
     random = np.random.default_rng(0)
 
     def drawn(number: int) -> list[NDArray[np.int64]]:
@@ -177,7 +181,10 @@ def neighbours(queries: int, rows: int = NEIGHBOURS) -> Work:
         return [np.minimum((size * place).astype(np.int64), size - 1) for size, place in pairs]
 
     asked, known = drawn(queries), drawn(rows)
-    return lambda device: GowerSpace.of(schema).nearest(asked, known, device=device)
+    if all_pairs:
+        placed, there = space.place(asked), space.place(known)
+        return lambda device: nearest_in_blocks(space.axes, placed, there, device=device)
+    return lambda device: space.nearest(asked, known, device=device)
 
 
 def whole_run(rows: int) -> Work:
@@ -278,6 +285,12 @@ PARTS: dict[str, Part] = {
         lambda share: neighbours(round(NEIGHBOURS * share)),
         15,
         0.1,
+    ),
+    "all pairs": Part(
+        "the same neighbours, all pairs compared by the processor too",
+        lambda share: neighbours(round(NEIGHBOURS * share), all_pairs=True),
+        15,
+        0.05,
     ),
 }
 

@@ -93,6 +93,8 @@ def test_a_fit_is_timed_from_answers_that_were_given(monkeypatch: pytest.MonkeyP
 def test_neighbours_are_the_same_on_a_card(monkeypatch: pytest.MonkeyPatch) -> None:
     work = device.neighbours(50, 80)
     here = work("cpu")
+    apart = device.neighbours(50, 80, all_pairs=True)("cpu")
+    assert (here == apart / (2**24 * 15)).all()  # type: ignore[operator, attr-defined]
     with pretended_card(monkeypatch):
         assert (work("cuda") == here).all()  # type: ignore[attr-defined]
 
