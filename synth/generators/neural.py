@@ -79,13 +79,13 @@ class NeuralGenerator(Generator):
     def _work_of_network(self, *, steps: int, operations: float) -> Work:
         """Return the work of the network in each training step, and of the operations of the whole step.
 
-        A product costs as much again for each of its two gradients. A number of a layer is read or written some 36
-        times in a step: activations, gradients, softmax, and the distance.
+        A product costs as much again for each of its two gradients. A number of a layer is read or written some 15
+        times in a step, an output some 26 times.
         """
         rows, outputs = self._options.batch_size, self._layout.outputs
         weights = (LATENT + self.classes) * HIDDEN + HIDDEN**2 + (HIDDEN + self.classes) * outputs
-        numbers = rows * (LATENT + 2 * HIDDEN + outputs)
-        return Work(steps=steps, operations=operations, single=6.0 * rows * weights, bytes=36.0 * 4 * numbers)
+        numbers = rows * (15 * (LATENT + 2 * HIDDEN) + 26 * outputs)
+        return Work(steps=steps, operations=operations, single=6.0 * rows * weights, bytes=4.0 * numbers)
 
     @property
     def classes(self) -> int:

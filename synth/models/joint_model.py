@@ -220,9 +220,9 @@ def work_of_mixtures(
     compared = 6.0 * components**2 * bins if overlap else 0.0
     return Work(
         steps=steps,
-        operations=110.0,
+        operations=40.0,
         single=fits * (8.0 * cells * components + compared),
-        bytes=fits * 4.0 * (130 * bins * components + 18 * cells),
+        bytes=fits * 4.0 * (58 * bins * components + 14 * cells),
     )
 
 

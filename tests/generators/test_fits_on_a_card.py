@@ -102,7 +102,7 @@ def test_a_card_is_taken_where_it_is_predicted_to_be_quicker(name: str, monkeypa
 def test_the_stated_operations_of_a_step_are_about_those_that_a_card_gets(
     name: str, steps: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    few, more = (traffic_of(name, monkeypatch, **{steps: number}).operations for number in (20, 40))
+    few, more = (traffic_of(name, monkeypatch, **{steps: number}).launches for number in (20, 40))
     stated = [work_of(name, **{steps: number}) for number in (20, 40)]
     counted = (more - few) / (stated[1].steps - stated[0].steps)
     assert 0.5 < counted / stated[0].operations < 2, f"{counted} are counted: state them in {name}'s work()"

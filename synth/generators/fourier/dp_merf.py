@@ -83,16 +83,15 @@ class DpMerf(NeuralGenerator):
         return self
 
     def work(self, rows: int) -> Work:
-        """Return what training computes: a wave has a product over columns, and is read or written some 36 times."""
+        """Return what training computes: a wave has a product over columns, and is read or written some 12 times."""
         numbers = sum(head.column.levels > 0 for head in self._layout.heads)
         mixed = sum(head.column.levels > 0 and head.grid.atoms > 0 for head in self._layout.heads)
-        operations = 166.0 + 19.0 * numbers + 30.0 * mixed + 4.0 * (len(self._layout.heads) - numbers)
-        network = self._work_of_network(steps=self._options.steps, operations=operations)
+        network = self._work_of_network(steps=self._options.steps, operations=26.0 + 30.0 * mixed)
         waves = float(self._options.batch_size * self._options.features) if numbers else 0.0
         return replace(
             network,
-            single=network.single + waves * (numbers + 2 * self.classes),
-            bytes=network.bytes + 36 * 4 * waves,
+            single=network.single + waves * (3 * numbers + 6 * self.classes),
+            bytes=network.bytes + 11.5 * 4 * waves,
         )
 
     def _features(self) -> Stack | None:

@@ -151,21 +151,16 @@ class DpHp(NeuralGenerator):
         return self._epochs * (self._options.steps_per_epoch or math.ceil(STEPS / self._epochs))
 
     def work(self, rows: int) -> Work:
-        """Return what training computes: features of the sum kernel are read or written some 32 times in a step."""
+        """Return what training computes, apart from the network mostly with the features of the product kernel."""
         heads, options = self._layout.heads, self._options
         if not heads:
             return super().work(rows)
-        numbers = sum(head.column.levels > 0 for head in heads)
-        network = self._work_of_network(
-            steps=self._steps, operations=230.0 + 43.0 * numbers + 18.0 * (len(heads) - numbers)
-        )
-        looked_up = sum(self._width(head, options.order) for head in heads if head.is_continuous)
-        chosen = sum(self._width(head, options.order) * head.choices for head in heads if not head.is_continuous)
+        network = self._work_of_network(steps=self._steps, operations=115.0)
         products = max(self._width(head, options.order_product) for head in heads) ** self._prod_dimension
         return replace(
             network,
-            single=network.single + options.batch_size * (6.0 * chosen + 4.0 * products * self.classes),
-            bytes=network.bytes + 4.0 * options.batch_size * (32 * looked_up + products),
+            single=network.single + 6.0 * options.batch_size * products,
+            bytes=network.bytes + 4.0 * options.batch_size * (0.75 * products + 120 * len(heads)),
         )
 
     def _sum_features(self) -> Stack | None:
