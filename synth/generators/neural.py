@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from abc import abstractmethod
+from collections.abc import Sequence
 from typing import Any, Self
 
 import numpy as np
@@ -15,18 +16,25 @@ from synth.generators.coarse_grid import LABEL_BINS, CoarseGrid, coarse_grid
 from synth.generators.protocol import Generator, GeneratorTask, State
 from synth.generators.row_network import HIDDEN, LATENT, ClassBatch, Distance, OutputHeads, RowNetwork, train
 from synth.generators.sampling import check_rows, random_source, rounded_counts
+from synth.privacy.answers import AnswerSource
 from synth.privacy.feature_maps import FeatureMap, OneHot
 from synth.privacy.more.products import Product
 from synth.progress import Progress
 from synth.system.costs import Work
 from synth.system.machine import resolved_device, single_thread
 
-__all__ = ["NeuralGenerator"]
+__all__ = ["NeuralGenerator", "Released"]
+
+Released = tuple[NDArray[np.float64], ...]
+"""Answers as means of rows, which the networks are trained on."""
 
 SAMPLE_BATCH = 8192
 
 _SAMPLED = 2**27
 """Outputs of a layer that a card holds at a time, in numbers: 1 GB, or one batch."""
+
+_MOST_TOGETHER, _TOGETHER = 256, 2**31
+"""Most fits that train side by side, and the most numbers that they hold: 8 GB of a card."""
 
 _MOST_CLASSES = 1000
 """Maximum number of classes: a training batch has at least two rows of each."""
@@ -48,7 +56,7 @@ def _randomness(
 class NeuralGenerator(Generator):
     """Base class of generators that train a row network on released mean embeddings.
 
-    A subclass asks its questions in ``fit`` and calls ``_train`` with a loss computed from the answers.
+    A subclass asks its questions in ``ask`` and says in ``distance`` how far a batch is from the answers.
     """
 
     def __init__(self, task: GeneratorTask, options: Any) -> None:
@@ -64,8 +72,8 @@ class NeuralGenerator(Generator):
                 f"The label '{task.label}' has {self.classes:,} classes; {self.card.name} learns at most "
                 f"{_MOST_CLASSES:,}. Group them, or run without a label."
             )
-        self._probabilities: NDArray[np.float64] | None = None
-        self._network: RowNetwork | None = None
+        self.probabilities: NDArray[np.float64] | None = None
+        self.network: RowNetwork | None = None
 
     @property
     def _source(self) -> str:
@@ -92,6 +100,47 @@ class NeuralGenerator(Generator):
         """Number of classes of the label; 1 without a label."""
         return 1 if self._label_places is None else self._label_places.size
 
+    @abstractmethod
+    def ask(self, session: AnswerSource, progress: Progress) -> Released | None:
+        """Spend the budget of a session, set the class probabilities, and return what else to train on, if anything."""
+
+    @abstractmethod
+    def distance(self, released: Released, batch: ClassBatch) -> Distance:
+        """Return the distance of batches from what was released; of several fits, all stacked along a first axis."""
+
+    @property
+    @abstractmethod
+    def steps(self) -> int:
+        """Training steps."""
+
+    @property
+    @abstractmethod
+    def held(self) -> int:
+        """About how many numbers a fit holds, besides the network's own."""
+
+    def fit(self, session: AnswerSource, progress: Progress) -> Self:
+        """Ask for mean embeddings and train the network on them."""
+        self.fit_together([self], [session], progress)
+        return self
+
+    @property
+    def fits_together(self) -> int:
+        """How many fits pay side by side: on a processor one keeps all caches busy, on a card many fill it."""
+        if self.device == "cpu":
+            return 1
+        held = self._options.batch_size * (6 * HIDDEN + 4 * self._layout.outputs) + self.held
+        return max(1, min(_MOST_TOGETHER, _TOGETHER // int(held)))
+
+    @classmethod
+    def fit_together(cls, models: Sequence[Self], sessions: Sequence[AnswerSource], progress: Progress) -> None:
+        """Fit models of one task and the same options side by side, each to the answers of its own session."""
+        _ = models[0].device  # refuses a missing device before anything is spent
+        progress.phase("Measuring")
+        released = [model.ask(session, progress) for model, session in zip(models, sessions, strict=True)]
+        known = [one for one in released if one is not None]
+        if known:
+            models[0].train(models, known, progress)
+
     def sample(self, n_rows: int, seed: int) -> NDArray[np.int64]:
         """Draw rows in float64, on one CPU thread or on a card.
 
@@ -99,13 +148,13 @@ class NeuralGenerator(Generator):
         same order for every device; a card receives many batches at a time.
         """
         check_rows(n_rows)
-        if self._probabilities is None:
+        if self.probabilities is None:
             raise InputError("This generator has not been fitted yet.")
         layout, device = self._layout, self.device
         random = random_source(seed)
-        counts = rounded_counts(self._probabilities, n_rows, random)
+        counts = rounded_counts(self.probabilities, n_rows, random)
         classes = random.permutation(np.repeat(np.arange(len(counts)), counts))
-        weights = None if self._network is None else self._network.weights.to(device).double()
+        weights = None if self.network is None else self.network.weights.to(device).double()
         network = None if weights is None else RowNetwork(weights, classes=len(counts), outputs=layout.outputs)
         widest = max(layout.outputs, HIDDEN)
         together = SAMPLE_BATCH * (1 if device == "cpu" else max(1, _SAMPLED // (SAMPLE_BATCH * widest)))
@@ -130,20 +179,20 @@ class NeuralGenerator(Generator):
 
     def state(self) -> State:
         """Return the class proportions and the network's weights."""
-        if self._probabilities is None:
+        if self.probabilities is None:
             raise InputError("This generator has not been fitted yet.")
-        weights = {} if self._network is None else {"weights": self._network.weights.numpy().copy()}
-        return {"probabilities": self._probabilities.copy(), **weights}
+        weights = {} if self.network is None else {"weights": self.network.weights.numpy().copy()}
+        return {"probabilities": self.probabilities.copy(), **weights}
 
     @classmethod
     def from_state(cls, task: GeneratorTask, options: Any, state: State) -> Self:
         """Rebuild a fitted generator; it draws the same bytes as before."""
         generator = cls(task, options)
-        generator._probabilities = state["probabilities"].astype(np.float64)
+        generator.probabilities = state["probabilities"].astype(np.float64)
         if "weights" in state:
             weights = torch.from_numpy(state["weights"].astype(np.float32))
             outputs = generator._layout.outputs
-            generator._network = RowNetwork(weights, classes=generator.classes, outputs=outputs)
+            generator.network = RowNetwork(weights, classes=generator.classes, outputs=outputs)
         return generator
 
     def _by_class(self, features: FeatureMap | None) -> FeatureMap:
@@ -159,45 +208,46 @@ class NeuralGenerator(Generator):
         )
         return label if features is None else Product(factors=(features, label))
 
-    def _train(
-        self,
-        distance_to: Callable[[ClassBatch], Distance],
-        *,
-        steps: int,
-        progress: Progress,
-    ) -> None:
-        """Fit the network to released embeddings.
+    def train(self, models: Sequence[Self], released: Sequence[Released], progress: Progress) -> None:
+        """Fit networks to released embeddings, those of several models like this one side by side.
 
         Parameters
         ----------
-        distance_to : callable
-            Returns the distance of batches from what was released; depends on releases only.
-        steps : int
+        models : sequence of Self
+            Of one task and the same options.
+        released : sequence of tuples of arrays
+            What each of them asked; nothing else is learned from.
         progress : Progress
             Receives steps and losses; may stop the training.
         """
-        layout, options, device = self._layout, self._options, torch.device(self.device)
-        if not layout.outputs or self._probabilities is None:
+        layout, options, classes, device = self._layout, self._options, self.classes, torch.device(self.device)
+        if not layout.outputs:
             return
         progress.phase("Fitting")
+        several = (len(models),) if len(models) > 1 else ()
+        answers = tuple(np.stack(parts) if several else parts[0] for parts in zip(*released, strict=True))
+        probabilities = np.stack([model.probabilities for model in models if model.probabilities is not None])
 
         def told(step: int, losses: Tensor) -> None:
             progress.check_cancelled()
-            progress.step(step + 1, steps)
-            progress.loss(float(losses))
+            progress.step(step + 1, self.steps)
+            progress.loss(float(losses.mean()))
 
         with single_thread():
-            drawn = RowNetwork.drawn(layout, classes=self.classes, seed=self._task.seed)
-            network = RowNetwork(drawn.weights.to(device), classes=self.classes, outputs=layout.outputs)
-            batch = ClassBatch(self._probabilities, batch_size=options.batch_size, device=device)
+            drawn = RowNetwork.drawn(layout, classes=classes, seed=self._task.seed).weights.to(device)
+            network = RowNetwork(drawn.expand(*several, -1).clone(), classes=classes, outputs=layout.outputs)
+            batch = ClassBatch(
+                probabilities if several else probabilities[0], batch_size=options.batch_size, device=device
+            )
             train(
                 layout,
                 network,
                 batch,
-                distance_to(batch),
-                steps=steps,
+                self.distance(answers, batch),
+                steps=self.steps,
                 rate=options.learning_rate,
                 seed=self._task.seed,
                 report=told,
             )
-        self._network = RowNetwork(network.weights.cpu(), classes=self.classes, outputs=layout.outputs)
+        for model, weights in zip(models, network.weights.cpu().view(len(models), -1), strict=True):
+            model.network = RowNetwork(weights.clone(), classes=classes, outputs=layout.outputs)

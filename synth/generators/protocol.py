@@ -429,6 +429,26 @@ class PrivateModel(ABC):
         Self
         """
 
+    @property
+    def fits_together(self) -> int:
+        """How many fits are worth being made side by side by :meth:`fit_together`."""
+        return 1
+
+    @classmethod
+    def fit_together(cls, models: Sequence[Self], sessions: Sequence[AnswerSource], progress: Progress) -> None:
+        """Fit models of one task and the same options, each to the answers of a session of its own.
+
+        Parameters
+        ----------
+        models : sequence of Self
+            At least one.
+        sessions : sequence of AnswerSource
+            As many; each is spent wholly.
+        progress : Progress
+        """
+        for model, session in zip(models, sessions, strict=True):
+            model.fit(session, progress)
+
     @abstractmethod
     def state(self) -> State:
         """Return the arrays that :meth:`from_state` needs."""

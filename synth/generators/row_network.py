@@ -29,6 +29,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from synth.generators.coarse_grid import CoarseGrid, coarse_grid
+from synth.models.repeated_steps import RepeatedSteps
 from synth.schema import ModelledColumn, Schema
 
 __all__ = [
@@ -508,13 +509,17 @@ def train(
     report : callable
         Called with the step and the losses every few steps; may raise to stop.
     """
-    training = _Training(layout, network, batch, distance, steps=steps, rate=rate)
-    source = torch.Generator().manual_seed(seed)
+    training = _Training(layout, network, batch, distance, steps=steps, rate=rate, seed=seed)
+    repeated = RepeatedSteps(
+        training.step,
+        device=network.weights.device,
+        together=STEPS_TOGETHER,
+        refill=training.prepare,
+        changed=training.changed,
+    )
     for first in range(0, steps, STEPS_TOGETHER):
         count = min(STEPS_TOGETHER, steps - first)
-        training.prepare(first, count, source)
-        for place in range(count):
-            training.step(place)
+        repeated.run(first, count)
         report(first + count - 1, training.loss(count - 1))
 
 
@@ -533,8 +538,10 @@ class _Training:
         *,
         steps: int,
         rate: float,
+        seed: int,
     ) -> None:
         self._layout, self._network, self._distance = layout, network, distance
+        self._source = torch.Generator().manual_seed(seed)
         weights = network.weights
         classes, rows, several = len(batch.one_hot), batch.size, weights.shape[:-1]
         self._slope = RowNetwork(torch.zeros_like(weights), classes=classes, outputs=layout.outputs)
@@ -557,10 +564,15 @@ class _Training:
         self._steps = torch.zeros(STEPS_TOGETHER, dtype=torch.int64).to(weights.device)
         self._counts = weights.new_zeros(STEPS_TOGETHER)
 
-    def prepare(self, first: int, count: int, source: torch.Generator) -> None:
+    @property
+    def changed(self) -> tuple[Tensor, ...]:
+        """What a step takes over from the one before it."""
+        return self._network.weights, self._mean, self._square
+
+    def prepare(self, first: int, count: int) -> None:
         """Fill in what the next steps need: noise, learning rates and step numbers."""
         shape = (STEPS_TOGETHER, LATENT + self._noise.shape[1], self._inputs.shape[2])
-        drawn = torch.randn(shape, generator=source).to(self._inputs)
+        drawn = torch.randn(shape, generator=self._source).to(self._inputs)
         self._inputs[:, :LATENT] = drawn[:, :LATENT]
         self._noise.copy_(drawn[:, LATENT:])
         self._rates[:count] = self._all_rates[first : first + count]

@@ -125,8 +125,8 @@ class Remade:
     receipts: tuple[Receipt, ...]
 
 
-Remake = Callable[[UnitRows], Remade]
-"""Run the same configuration, with fresh noise, on other private rows."""
+Remake = Callable[[Sequence[UnitRows]], list[Remade]]
+"""Run the same configuration, with fresh noise, on each of several tables of other private rows."""
 
 
 class Refit(Protocol):
@@ -164,6 +164,8 @@ class OwnerRows:
         Trainings to run at once.
     remake : Remake, optional
         Run the configuration again.
+    remakes_together : int
+        How many of these runs are worth being made side by side.
     released : ReleasedModel, optional
         The model that was released instead of rows.
     refit : Refit, optional
@@ -184,6 +186,7 @@ class OwnerRows:
     reading: ReadingCounts | None = None
     threads: int = 1
     remake: Remake | None = None
+    remakes_together: int = 1
     released: ReleasedModel | None = None
     refit: Refit | None = None
     of_people: UnitRows | None = None

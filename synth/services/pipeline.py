@@ -21,7 +21,7 @@ from synth.bundle.table_files import write_table
 from synth.bundle.writer import Contents, SealedBundle, Signer, write_bundle
 from synth.errors import PrivacyError
 from synth.estimators import DrawnRows, drawn_rows, make, restore, rows_as_asked
-from synth.generators import Fact, GeneratorTask, Picture, State
+from synth.generators import Fact, GeneratorTask, Picture, PrivateModel, State
 from synth.generators.protocol import ReleasedModel
 from synth.privacy.accounting import PrivacyBudget
 from synth.privacy.answers import NoisyAnswer, RowCount, of_kind
@@ -172,6 +172,46 @@ def fit_and_sample(
     PrivacyError
         If predictions are to be paid for and there is no hold-out; nothing is asked.
     """
+    begun = _begun(config, table, progress, holdout=holdout, predict=predict, kept=kept)
+    fitted = make(config.generator, GeneratorTask.of(config), config.options).fit(begun.rest, progress)
+    return _finished(config, begun, fitted, progress)
+
+
+@one_thread()
+def fit_and_sample_together(config: RunConfig, tables: Sequence[PrivateTable], progress: Progress) -> list[FittedRun]:
+    """Do what :func:`fit_and_sample` does without paid predictions, on several tables, fitting side by side.
+
+    Parameters
+    ----------
+    config : RunConfig
+    tables : sequence of PrivateTable
+        At least one.
+    progress : Progress
+    """
+    begun = [_begun(config, table, progress, predict=False) for table in tables]
+    models = [make(config.generator, GeneratorTask.of(config), config.options) for _ in tables]
+    type(models[0]).fit_together(models, [one.rest for one in begun], progress)
+    return [_finished(config, one, fitted, progress) for one, fitted in zip(begun, models, strict=True)]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Begun:
+    """A session whose other shares are spent or set aside, what is left of it, and what asks about the hold-out."""
+
+    session: PrivateSession
+    rest: PrivateSession
+    held: PrivateSession | None
+
+
+def _begun(
+    config: RunConfig,
+    table: PrivateTable,
+    progress: Progress,
+    *,
+    holdout: PrivateTable | None = None,
+    predict: bool,
+    kept: KeptAnswers | None = None,
+) -> _Begun:
     asked = config.asked
     budget = PrivacyBudget(epsilon=config.epsilon, delta=config.delta, neighbours=asked.schema.neighbours)
     session = PrivateSession(table, budget, device=config.device, kept=kept)
@@ -191,8 +231,11 @@ def fit_and_sample(
         session.noisy_sum(
             evaluation_question(asked.schema), share=shares["evaluation"], query=EVALUATION_QUERY, source="report"
         )
-    task = GeneratorTask.of(config)
-    fitted = make(config.generator, task, config.options).fit(session.sub_session(session.remaining_share), progress)
+    return _Begun(session, session.sub_session(session.remaining_share), held)
+
+
+def _finished(config: RunConfig, begun: _Begun, fitted: PrivateModel, progress: Progress) -> FittedRun:
+    session, held, asked = begun.session, begun.held, config.asked
     if not config.is_model:
         progress.phase("Sampling")
     # Rows are drawn from what is sealed, and on the processor, so that everyone can draw them again.

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import pytest
 from attacked import DELTA, people, people_schema, promised, released_by
@@ -12,14 +14,13 @@ from synth.reports.membership.distances import GowerSpace
 from synth.reports.membership.shadow_models import (
     FEATURES,
     MOST_TARGETS,
-    Remake,
     ShadowGame,
     ShadowScores,
     TargetReader,
     most_exposed,
     shadow_evidence,
 )
-from synth.reports.report import Remade
+from synth.reports.report import Remade, Remake
 from synth.schema import RowCountRule, Schema
 
 RULES: tuple[RowCountRule, ...] = ("public", "private")
@@ -37,11 +38,15 @@ def honest(generator: str, schema: Schema) -> Remake:
         released, ceiling = released_by(generator, rows.codes, schema, seed=next(made))
         return Remade(released, ceiling.receipts)
 
-    return remake
+    return each(remake)
+
+
+def each(remake: Callable[[UnitRows], Remade]) -> Remake:
+    return lambda several: [remake(rows) for rows in several]
 
 
 def copying(schema: Schema) -> Remake:
-    return lambda rows: Remade(rows.codes, promised(schema).receipts)
+    return each(lambda rows: Remade(rows.codes, promised(schema).receipts))
 
 
 def came_to(scores: ShadowScores, schema: Schema) -> dict[str, float | int | str | bool | None]:
@@ -80,7 +85,7 @@ def test_counts_without_noise_are_caught_although_no_row_is_copied() -> None:
         random = np.random.default_rng(given.codes[1].astype(int).sum())
         return Remade([random.permutation(codes) for codes in given.codes], promised(schema).receipts)
 
-    found = came_to(ShadowGame.draw(rows, schema, runs=64, seed=0).play(columns_shuffled), schema)
+    found = came_to(ShadowGame.draw(rows, schema, runs=64, seed=0).play(each(columns_shuffled)), schema)
     assert float(found["area"]) > 0.8  # type: ignore[arg-type]
     assert "warning" in found
 
@@ -164,6 +169,6 @@ def test_it_can_be_stopped() -> None:
 def test_a_generator_that_ignores_its_rows_gives_guesses() -> None:
     schema = people_schema()
     same = Remade(people(200, seed=8), promised(schema).receipts)
-    scores = ShadowGame.draw(table(200), schema, runs=16, seed=0).play(lambda rows: same)
+    scores = ShadowGame.draw(table(200), schema, runs=16, seed=0).play(each(lambda rows: same))
     assert len(set(np.round(scores.members, 12))) == 1
     assert came_to(scores, schema)["area"] == 0.5

@@ -6,16 +6,17 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import ClassVar, Self
+from typing import ClassVar
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from synth.errors import InputError
 from synth.generators.coarse_grid import stairs
 from synth.generators.fourier import CARD
-from synth.generators.neural import NeuralGenerator
+from synth.generators.neural import NeuralGenerator, Released
 from synth.generators.protocol import Card
 from synth.generators.row_network import ChoiceBlock, ClassBatch, Draw, OutputHead, OutputHeads, product
 from synth.generators.stacked import column_weights
@@ -67,20 +68,34 @@ class DpMerf(NeuralGenerator):
 
     card: ClassVar[Card] = CARD
 
-    def fit(self, session: AnswerSource, progress: Progress) -> Self:
-        """Release one mean embedding and train the network on it."""
-        _ = self.device  # refuses a missing device before anything is spent
-        progress.phase("Measuring")
+    @property
+    def steps(self) -> int:
+        """Training steps."""
+        return int(self._options.steps)
+
+    @property
+    def held(self) -> int:
+        """About how many numbers a fit holds, besides the network's own."""
+        features = self._features()
+        return 3 * int(self._options.batch_size) * (0 if features is None else features.dimension)
+
+    def ask(self, session: AnswerSource, progress: Progress) -> Released | None:
+        """Release one mean embedding."""
         features = self._features()
         release = session.noisy_sum(
             self._by_class(features), share=session.remaining_share, query="mean embedding", source=self._source
         )
         total = max(session.rows.value, 1.0)
         answer = np.asarray(release.value, dtype=np.float64).reshape(-1, self.classes) / total
-        self._probabilities = self._class_probabilities(answer, features)
-        if features is not None:
-            self._fit_embedding(answer, features, progress)
-        return self
+        self.probabilities = self._class_probabilities(answer, features)
+        return None if features is None else (answer.T,)
+
+    def distance(self, released: Released, batch: ClassBatch) -> FourierDistance:
+        """Return the distance of batches from the released embedding."""
+        features = self._features()
+        if features is None:
+            raise InputError("There is nothing to learn: the table has no column other than the label.")
+        return FourierDistance(self._layout, features, released[0], batch, scale=_POSITIONS)
 
     def work(self, rows: int) -> Work:
         """Return what training computes: a wave has a product over columns, and is read or written some 12 times."""
@@ -147,12 +162,6 @@ class DpMerf(NeuralGenerator):
                 views.append(rows.sum(axis=0) / weight)
                 precisions.append(weight**2 / part.dimension)
         return project_to_simplex(np.average(np.stack(views), axis=0, weights=precisions))
-
-    def _fit_embedding(self, answer: NDArray[np.float64], features: Stack, progress: Progress) -> None:
-        def distance_to(batch: ClassBatch) -> FourierDistance:
-            return FourierDistance(self._layout, features, answer.T, batch, scale=_POSITIONS)
-
-        self._train(distance_to, steps=self._options.steps, progress=progress)
 
 
 def _counts(head: OutputHead) -> OneHot:

@@ -20,16 +20,16 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import pairwise
-from typing import ClassVar, Self
+from typing import ClassVar
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from synth.errors import ConfigError
+from synth.errors import ConfigError, InputError
 from synth.generators.hermite import CARD, DpHpOptions
-from synth.generators.neural import NeuralGenerator
+from synth.generators.neural import NeuralGenerator, Released
 from synth.generators.protocol import Card, GeneratorTask
 from synth.generators.row_network import ClassBatch, Draw, OutputHead, OutputHeads
 from synth.generators.stacked import column_weights
@@ -117,10 +117,18 @@ class DpHp(NeuralGenerator):
                 "'prod_dimension'."
             )
 
-    def fit(self, session: AnswerSource, progress: Progress) -> Self:
-        """Release the sum embedding and one product embedding for each epoch, then train on all of them."""
-        _ = self.device  # refuses a missing device before anything is spent
-        progress.phase("Measuring")
+    @property
+    def steps(self) -> int:
+        """Training steps."""
+        return int(self._epochs * (self._options.steps_per_epoch or math.ceil(STEPS / self._epochs)))
+
+    @property
+    def held(self) -> int:
+        """About how many numbers a fit holds, besides the network's own."""
+        return 4 * _MOST_NUMBERS
+
+    def ask(self, session: AnswerSource, progress: Progress) -> Released | None:
+        """Release the sum embedding and one product embedding for each epoch."""
         total = max(session.rows.value, 1.0)
         features = self._sum_features()
         split = 1.0 if features is None else self._options.split
@@ -128,9 +136,9 @@ class DpHp(NeuralGenerator):
             self._by_class(features), share=session.remaining_share * split, query="sum kernel", source=self._source
         )
         sum_answer = np.asarray(release.value, dtype=np.float64).reshape(-1, self.classes) / total
-        self._probabilities = self._class_probabilities(sum_answer, features)
+        self.probabilities = self._class_probabilities(sum_answer, features)
         if features is None:
-            return self
+            return None
         column_sets = self._drawn_columns()
         answers = []
         for epoch, columns in enumerate(column_sets):
@@ -143,19 +151,14 @@ class DpHp(NeuralGenerator):
             )
             shape = release.value.shape if self._label_places is not None else (*release.value.shape, 1)
             answers.append(np.asarray(release.value, dtype=np.float64).reshape(shape) / total)
-        self._fit_embeddings(features, sum_answer, column_sets, answers, progress)
-        return self
-
-    @property
-    def _steps(self) -> int:
-        return self._epochs * (self._options.steps_per_epoch or math.ceil(STEPS / self._epochs))
+        return sum_answer, *answers
 
     def work(self, rows: int) -> Work:
         """Return what training computes, apart from the network mostly with the features of the product kernel."""
         heads, options = self._layout.heads, self._options
         if not heads:
             return super().work(rows)
-        network = self._work_of_network(steps=self._steps, operations=115.0)
+        network = self._work_of_network(steps=self.steps, operations=115.0)
         products = max(self._width(head, options.order_product) for head in heads) ** self._prod_dimension
         return replace(
             network,
@@ -216,31 +219,23 @@ class DpHp(NeuralGenerator):
             drawn.append(tuple(sorted(deck.pop() for _ in range(self._prod_dimension))))
         return drawn
 
-    def _fit_embeddings(
-        self,
-        features: Stack,
-        sum_answer: NDArray[np.float64],
-        column_sets: list[tuple[int, ...]],
-        answers: list[NDArray[np.float64]],
-        progress: Progress,
-    ) -> None:
-        options, layout = self._options, self._layout
+    def distance(self, released: Released, batch: ClassBatch) -> _BothDistances:
+        """Return the distance of batches from all released embeddings."""
+        options, layout, features = self._options, self._layout, self._sum_features()
+        if features is None:
+            raise InputError("There is nothing to learn: the table has no column other than the label.")
         tables = [
             weight * part.table
             for weight, part in zip(features.weights, features.parts, strict=True)
             if isinstance(part, Lookup)
         ]
-        width = sum(table.shape[1] for table in tables)
-        plain_tables = [self._product_lookup(head).table for head in layout.heads]
-
-        def distance_to(batch: ClassBatch) -> _BothDistances:
-            return _BothDistances(
-                SumDistance(layout, tables, sum_answer[:width], batch),
-                ProductDistance(layout, plain_tables, column_sets, answers, batch) if options.gamma else None,
-                options.gamma,
-            )
-
-        self._train(distance_to, steps=self._steps, progress=progress)
+        sum_answer, *answers = released
+        sums = SumDistance(layout, tables, sum_answer[..., : sum(table.shape[1] for table in tables), :], batch)
+        if not options.gamma:
+            return _BothDistances(sums, None, 0.0)
+        plain = [self._product_lookup(head).table for head in layout.heads]
+        products = ProductDistance(layout, plain, self._drawn_columns(), answers, batch)
+        return _BothDistances(sums, products, options.gamma)
 
 
 def _own_features(head: OutputHead) -> int:

@@ -120,13 +120,14 @@ def _with_shadows(rows: OwnerRows, runs: str, progress: Progress) -> Sequence[Ow
     begun = time.monotonic()
     progress.phase("Attacking with shadow models")
 
-    def made(drawn: UnitRows) -> Remade:
+    def made(drawn: Sequence[UnitRows]) -> list[Remade]:
         progress.check_cancelled()
         return remake(drawn)
 
     def step(done: int, of: int) -> None:
-        if done == 1:
-            minutes = (time.monotonic() - begun) * (of - 1) / 60
+        together = min(rows.remakes_together, of)
+        if done == together < of:
+            minutes = (time.monotonic() - begun) * (of / together - 1) / 60
             progress.phase(f"Attacking with {of} shadow models, {_about(minutes)}")
         progress.step(done, of)
 
@@ -134,7 +135,7 @@ def _with_shadows(rows: OwnerRows, runs: str, progress: Progress) -> Sequence[Ow
         game = ShadowGame.draw(rows.train, config.schema, runs=int(runs), seed=config.seed)
     except InputError as error:
         return no_shadows(str(error))
-    scores = game.play(made, on_step=step)
+    scores = game.play(made, together=rows.remakes_together, on_step=step)
     return shadow_evidence(scores, config.schema, epsilon=config.epsilon, delta=config.delta, seed=config.seed)
 
 

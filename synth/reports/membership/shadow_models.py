@@ -147,24 +147,27 @@ class ShadowGame:
         columns = zip(*(part.codes for part in parts), strict=True)
         return UnitRows([np.concatenate(codes) for codes in columns], np.concatenate([part.units for part in parts]))
 
-    def play(self, remake: Remake, *, on_step: OnStep = unwatched) -> ShadowScores:
+    def play(self, remake: Remake, *, together: int = 1, on_step: OnStep = unwatched) -> ShadowScores:
         """Make every run, learn from the first half, and score the other.
 
         Parameters
         ----------
         remake : Remake
+        together : int
+            Runs that are made side by side.
         on_step : callable
-            Called with (done, total) after each run; may raise to stop.
+            Called with (done, total) for each run; may raise to stop.
         """
         reader = TargetReader.of(self.rows.of(self.targets), self.schema, seed=self.seed)
         runs = len(self.coins)
         features = np.empty((runs, len(self.targets), len(FEATURES)))
         costliest: tuple[Receipt, ...] = ()
-        for run in range(runs):
-            made = remake(self.table(run))
-            features[run] = reader.read(made.rows)
-            costliest = max(costliest, made.receipts, key=_cost)
-            on_step(run + 1, runs)
+        for first in range(0, runs, together):
+            some = range(first, min(first + together, runs))
+            for run, made in zip(some, remake([self.table(run) for run in some]), strict=True):
+                features[run] = reader.read(made.rows)
+                costliest = max(costliest, made.receipts, key=_cost)
+                on_step(run + 1, runs)
         half = runs // 2
         scores = _learned(features[:half], self.coins[:half], features[half:])
         members = self.coins[half:]

@@ -160,7 +160,7 @@ def _who_pays(rows: OwnerRows, runs: str, progress: Progress) -> Sequence[OwnerO
     progress.phase(f"Running {runs} more times, with predictions from each run")
     return who_pays(
         problem,
-        lambda: remake(train).rows,
+        lambda: remake([train])[0].rows,
         DownstreamOptions.chosen("quick", threads=rows.threads),
         progress,
         runs=int(runs),
