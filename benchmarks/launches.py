@@ -22,10 +22,12 @@ from pathlib import Path
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import numpy as np
-from device import fit_of, machines, mixture
+from device import fit_of, mixture
 from tables import RAW
 
 from synth.generators import make
+from synth.generators.kahm import KahmOptions
+from synth.generators.kahm.blocks import fabricated_blocks
 from synth.generators.protocol import GeneratorTask
 from synth.models.marginals import NoisyMarginal
 from synth.models.mixture_estimation import GroupedMarginals, fit_mixtures
@@ -78,6 +80,13 @@ def _all_pairs(steps: int) -> Work:
     )
 
 
+def _blocks(batches: int) -> Work:
+    """Return what fabricates rows of some batches of 16 blocks, each of 20 rows of 100 numbers."""
+    rows = np.random.default_rng(0).random((batches * 16 * 20, 100))
+    parts = [(None, part) for part in np.array_split(np.arange(len(rows)), batches * 16)]
+    return lambda device: list(fabricated_blocks(rows, parts, KahmOptions(), device=device))
+
+
 def _asking(name: str, option: str, steps: int) -> Work:
     """Return what fits a generator whose steps are questions: the pass over rows is the step."""
     table = RAW["scm_tree"](Path())
@@ -100,7 +109,7 @@ WORKS: dict[str, Callable[[], tuple[Work, Work, int]]] = {
     "all pairs": lambda: (_all_pairs(FEW), _all_pairs(MORE), MORE - FEW),
     "mixture": lambda: (mixture(FEW, 8, 6), mixture(MORE, 8, 6), MORE - FEW),
     "dp-mixture": lambda: (_asking("dp-mixture", "steps", 5), _asking("dp-mixture", "steps", 9), 4),
-    "kahm": lambda: (machines(8, 40), machines(32, 40), 3),
+    "kahm": lambda: (_blocks(1), _blocks(4), 3),
 }
 """A short work, a longer one, and how many steps that has more: of training, of EM, or batches of 16 blocks of rows."""
 

@@ -17,7 +17,7 @@ CEILINGS = {
     "dp-hp": (552, 0.05),
     "all pairs": (28, 0.05),
     "mixture": (41, 0.05),
-    "dp-mixture": (180, 11),
+    "dp-mixture": (144, 11),
     "kahm": (563, 10),
 }
 """At most this many in a step. Lower them as steps need fewer; a change that raises one has to say why."""

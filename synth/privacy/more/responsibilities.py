@@ -280,10 +280,11 @@ def _by_cell_on_card(
     n_cells = math.prod(axis.size for axis in cells)
     # Threads that add to one place wait for each other: each cell has several, for rows that follow one another.
     places = 1 << min(6, max(0, (CARD_PLACES // max(n_cells * shares.dimension, 1)).bit_length() - 1))
+    several = min(rows.n_rows, _at_a_time(shares))
+    own = memory.on_card("places", (places, several), lambda: torch.arange(several, device=device) & (places - 1))
     sums = torch.zeros((n_cells * places, shares.dimension), dtype=torch.int64, device=device)
     for part in _parts(shares, rows.n_rows):
-        index = _index_on_card(rows, memory, cells, part, device)
-        index.mul_(places).add_(torch.arange(len(index), device=device).bitwise_and_(places - 1))
+        index = _index_on_card(rows, memory, cells, part, device).mul_(places).add_(own[: part.stop - part.start])
         # Whole numbers: the same sum in whatever order threads arrive.
         sums.index_add_(0, index, of_rows[part].to(torch.int64))
     return np.asarray(sums.view(n_cells, places, -1).sum(dim=1).cpu().numpy())
@@ -316,9 +317,13 @@ def _shares_on_card(shares: Responsibilities, rows: PrivateRows, memory: CountMe
     return found
 
 
+def _at_a_time(shares: Responsibilities) -> int:
+    return max(1, CARD_ENTRIES // shares.dimension)
+
+
 def _parts(shares: Responsibilities, n_rows: int) -> Iterator[slice]:
     """Yield rows that a card works on at a time."""
-    several = max(1, CARD_ENTRIES // shares.dimension)
+    several = _at_a_time(shares)
     for start in range(0, n_rows, several):
         yield slice(start, min(start + several, n_rows))
 
@@ -331,10 +336,12 @@ def _index_on_card(rows: PrivateRows, memory: CountMemory, axes: Sequence[Axis],
         smallest = np.uint8 if axis.size <= 2**8 else np.int16 if axis.size <= 2**15 else np.int32
         return torch.from_numpy(joint_index(rows, (axis,)).astype(smallest)).to(device)
 
-    index = torch.zeros(part.stop - part.start, dtype=torch.int64, device=device)
-    for place, axis in enumerate(axes):
-        own = memory.on_card(axis.key, None, lambda axis=axis: bins(axis))[part]  # type: ignore[misc]
-        index = own.to(torch.int64) if not place else index.mul_(axis.size).add_(own)
+    if not axes:
+        return torch.zeros(part.stop - part.start, dtype=torch.int64, device=device)
+    of_rows = [memory.on_card(axis.key, None, lambda axis=axis: bins(axis))[part] for axis in axes]  # type: ignore[misc]
+    index = of_rows[0].to(torch.int64)
+    for axis, own in zip(axes[1:], of_rows[1:], strict=True):
+        index.mul_(axis.size).add_(own)
     return index
 
 
