@@ -303,6 +303,7 @@ def test_steps_recorded_on_a_card_are_those_that_are_not(several, monkeypatch):
     """A number of the program that a recording kept, or memory that is not written again, would show."""
     measured, told = tables(known(), 1000.0, 5.0), []
     monkeypatch.setattr(mixture_estimation, "_STEPS_TOGETHER", 3)
+    monkeypatch.setattr(mixture_estimation, "_TOLD_EVERY", 6)
     steps = 4 * 3 + 2
 
     def fit() -> list[Mixture]:
@@ -326,6 +327,7 @@ def test_steps_recorded_on_a_card_are_those_that_are_not(several, monkeypatch):
             recorded = fit()
     assert (graphs.warmed, graphs.recorded, graphs.replayed) == (1, 1, 3)
     assert said == told
+    assert len(told) == 3
     assert said[-1][0] == steps - 1
     for one, other in zip(plain, recorded, strict=True):
         assert one.probabilities.tobytes() == other.probabilities.tobytes()
