@@ -128,7 +128,13 @@ OF_GROUPS = [(0,), (0, 2), (2, 4), (0, 2, 4)]
 @pytest.mark.parametrize("several", [(), (2,)], ids=["one", "side by side"])
 @pytest.mark.parametrize("overlap", [0.0, 0.5])
 @pytest.mark.parametrize("grouped", [False, True], ids=["bins", "groups"])
-@pytest.mark.parametrize("columns", [COLUMNS, [(0,), (3,)]], ids=["all kinds", "single columns"])
+@pytest.mark.parametrize(
+    "columns",
+    [
+        pytest.param(COLUMNS, id="all kinds"),
+        pytest.param([(0,), (3,)], id="single columns", marks=pytest.mark.thorough),
+    ],
+)
 @pytest.mark.parametrize("padded", [False, True])
 @pytest.mark.parametrize("dense", [False, True], ids=["by column", "one product"])
 def test_the_slope_is_that_of_the_objective(dense, padded, columns, grouped, overlap, several, monkeypatch):
