@@ -43,7 +43,16 @@ from synth.schema import RunConfig
 from synth.services.incidents import record_incident
 from synth.system.machine import device_name, one_thread
 
-__all__ = ["FittedRun", "PhaseTimer", "Sealing", "copy_outputs", "fit_and_sample", "peak_memory_bytes", "seal_release"]
+__all__ = [
+    "FittedRun",
+    "PhaseTimer",
+    "Sealing",
+    "copy_outputs",
+    "fit_and_sample",
+    "fit_and_sample_together",
+    "peak_memory_bytes",
+    "seal_release",
+]
 
 
 class PhaseTimer:
