@@ -189,10 +189,12 @@ class NeuralGenerator(Generator):
         """Rebuild a fitted generator; it draws the same bytes as before."""
         generator = cls(task, options)
         generator.probabilities = state["probabilities"].astype(np.float64)
-        if "weights" in state:
-            weights = torch.from_numpy(state["weights"].astype(np.float32))
-            outputs = generator._layout.outputs
-            generator.network = RowNetwork(weights, classes=generator.classes, outputs=outputs)
+        outputs, classes = generator._layout.outputs, generator.classes
+        if outputs:
+            weights = torch.from_numpy(np.asarray(state.get("weights", ()), dtype=np.float32))
+            if weights.shape != (RowNetwork.size(classes=classes, outputs=outputs),):
+                raise InputError("The network in this file is not one for the declared columns.")
+            generator.network = RowNetwork(weights, classes=classes, outputs=outputs)
         return generator
 
     def _by_class(self, features: FeatureMap | None) -> FeatureMap:

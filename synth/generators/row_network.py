@@ -339,11 +339,20 @@ class RowNetwork:
 
     def __init__(self, weights: Tensor, *, classes: int, outputs: int) -> None:
         self.weights = weights
-        shapes = [(HIDDEN, LATENT + classes), (HIDDEN, HIDDEN + classes), (outputs, HIDDEN + classes)]
+        shapes = self._shapes(classes=classes, outputs=outputs)
         parts = torch.split(weights, [math.prod(shape) for shape in shapes], dim=-1)
         self.first, self.second, self.third = (
             torch.unflatten(part, -1, shape) for part, shape in zip(parts, shapes, strict=True)
         )
+
+    @staticmethod
+    def _shapes(*, classes: int, outputs: int) -> list[tuple[int, int]]:
+        return [(HIDDEN, LATENT + classes), (HIDDEN, HIDDEN + classes), (outputs, HIDDEN + classes)]
+
+    @classmethod
+    def size(cls, *, classes: int, outputs: int) -> int:
+        """Return the number of weights."""
+        return sum(width * inputs for width, inputs in cls._shapes(classes=classes, outputs=outputs))
 
     @classmethod
     def drawn(cls, layout: OutputHeads, *, classes: int, seed: int) -> RowNetwork:

@@ -9,7 +9,8 @@ import pytest
 from pretended_card import pretended_card
 from simulated import FAST, dependent_codes, schema_for, session, task
 
-from synth.estimators import make
+from synth.errors import InputError
+from synth.estimators import make, restore
 from synth.generators import GENERATORS
 from synth.generators.neural import NeuralGenerator
 from synth.progress import NullProgress
@@ -71,3 +72,15 @@ def test_many_fits_cost_a_card_as_many_operations_as_one(name: str, monkeypatch:
             return traffic.operations
 
     assert operations(8) < 1.5 * operations(1)
+
+
+@pytest.mark.parametrize("name", TRAINED)
+def test_a_network_for_other_columns_is_refused_in_a_sentence(name: str) -> None:
+    (model,) = fitted(name, (1,), together=False)
+    state = dict(model.state())
+    for forged in (state["weights"][:-1], state["weights"].reshape(1, -1), None):
+        given = {key: value for key, value in state.items() if key != "weights"}
+        if forged is not None:
+            given["weights"] = forged
+        with pytest.raises(InputError, match=r"not one for the declared columns"):
+            restore(name, task(schema_for(name), None), FAST[name], given)
