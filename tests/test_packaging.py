@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import importlib.util
 import re
 import shutil
 import subprocess
@@ -11,6 +12,7 @@ import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
+import pytest
 import yaml
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
@@ -106,3 +108,16 @@ def test_the_public_workflow_runs_what_ci_runs() -> None:
     (job,) = workflow["jobs"].values()
     assert [step["run"] for step in job["steps"] if "run" in step] == ["bash .ci/run"]
     assert workflow["permissions"] == {"contents": "read"}
+
+
+@pytest.mark.parametrize("text", [r'"\d"', "1 is 1"])
+def test_what_a_compiler_says_of_autodp_fails_no_test(text: str) -> None:
+    found = importlib.util.find_spec("autodp")
+    assert found is not None
+    assert found.origin is not None
+    # Whichever test imports it first compiles it where nobody has, as these lines do under this test's filters.
+    for path in Path(found.origin).parent.glob("*.py"):
+        compile(path.read_text(encoding="utf-8"), path, "exec")
+        compile(text, path, "exec")
+    with pytest.raises(SyntaxError):
+        compile(text, ROOT / "synth" / "errors.py", "exec")
