@@ -9,7 +9,7 @@ An empty cell meets no condition and breaks no conclusion, except those about be
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Literal, Protocol, Self
@@ -412,10 +412,14 @@ class Rule:
 
     def broken(self, rows: Table) -> BoolArray:
         """Return which rows break it."""
-        found = ~self.then.kept(rows)
+        return self.broken_by(lambda part: part.kept(rows))
+
+    def broken_by(self, kept: Callable[[Conclusion], BoolArray]) -> BoolArray:
+        """Return which rows break it, given which rows each of its parts is true of."""
+        found = ~kept(self.then)
         for one in self.when:
             if found.any():
-                found &= one.kept(rows)
+                found &= kept(one)
         return found
 
 

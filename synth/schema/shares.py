@@ -26,7 +26,7 @@ import numpy.typing as npt
 
 from synth.schema.contradictions import Search, linked
 from synth.schema.rule_lines import RuleSet
-from synth.schema.rules import Among, Comparison, Dependency, Determined, Rule, spans_of
+from synth.schema.rules import Among, Comparison, Conclusion, Dependency, Determined, Rule, spans_of
 from synth.schema.schema import Schema
 
 __all__ = ["exchanged", "with_learnt_tables"]
@@ -189,6 +189,9 @@ class _Exchange:
         self.tried = 0
         self.place = {name: at for at, name in enumerate(schema.names)}
         self.columns = schema.modelled
+        # Each part of these rules is about one cell, so whether it is true of a row moves with that cell.
+        parts = {part for rule in rules for part in (rule.then, *rule.when)}
+        self._kept = {part: part.kept({part.columns[0]: codes[:, self._at(part)]}) for part in parts}
         self._levels: dict[int, tuple[CodeArray, FloatArray]] = {}
         self._parts: dict[int, CodeArray] = {}
         self._shared: dict[tuple[int, int], float] = {}
@@ -257,6 +260,9 @@ class _Exchange:
         one, other = ours[at], theirs[at]
         for column in moved:
             self.codes[one, column], self.codes[other, column] = self.codes[other, column], self.codes[one, column]
+        for part, kept in self._kept.items():
+            if self._at(part) in moved:
+                kept[one], kept[other] = kept[other], kept[one]
 
     def _partners(self, rows: CodeArray, broken: CodeArray, order: CodeArray, placed: CodeArray) -> CodeArray:
         """Return rows to try for each row; shape (rows, tried)."""
@@ -277,24 +283,25 @@ class _Exchange:
         """Return how many rules each row breaks, with the moved columns of ``givers`` instead of its own."""
         found = np.zeros(len(rows), np.int64)
         for rule in rules:
-            found += rule.broken(self._cells(rule, rows, givers, moved))
+            found += self._breaks(rule, rows, givers, moved)
         return found
 
     def _unharmed(self, rules: Sequence[Rule], rows: CodeArray, givers: CodeArray, moved: Sequence[int]) -> BoolArray:
         """Return which rows, with the moved columns of ``givers``, break no rule that they did not break before."""
         found = np.ones(len(rows), bool)
         for rule in rules:
-            after = rule.broken(self._cells(rule, rows, givers, moved))
-            found &= ~after | rule.broken(self._cells(rule, rows, None, ()))
+            found &= ~self._breaks(rule, rows, givers, moved) | self._breaks(rule, rows, None, ())
         return found
 
-    def _cells(
-        self, rule: Rule, rows: CodeArray, givers: CodeArray | None, moved: Sequence[int]
-    ) -> dict[str, CodeArray]:
-        places = {name: self.place[name] for name in rule.columns}
-        return {
-            name: self.codes[rows if givers is None or at not in moved else givers, at] for name, at in places.items()
-        }
+    def _breaks(self, rule: Rule, rows: CodeArray, givers: CodeArray | None, moved: Sequence[int]) -> BoolArray:
+        def kept(part: Conclusion) -> BoolArray:
+            return self._kept[part].take(rows if givers is None or self._at(part) not in moved else givers)
+
+        return rule.broken_by(kept)
+
+    def _at(self, part: Conclusion) -> int:
+        (name,) = part.columns
+        return self.place[name]
 
     # What an exchange changes
 
