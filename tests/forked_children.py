@@ -33,14 +33,15 @@ _MOST_BYTES = 2**17
 _WORK = (
     *("synth.services.runs", "synth.services.finding", "synth.services.reports", "synth.rehearsal.rehearsals"),
     "synth.services.checking_again",
-    *("autodp.rdp_acct", "torch._dynamo", "pandas", "pydantic.dataclasses", "pydantic.type_adapter"),
+    *("autodp.rdp_acct", "torch._dynamo", "pandas"),
 )
+_ALWAYS_LATER = ("pydantic.dataclasses", "pydantic.type_adapter", "dateutil.relativedelta")
 _LATER = {
-    "synth.bundle.checks": ("autodp.rdp_acct", "torch"),
+    "synth.bundle.checks": ("autodp.rdp_acct", "autodp.dp_bank", "torch"),
     "synth.worker": (*_WORK, "scipy.stats", "sdmetrics.reports", "sklearn.ensemble", "sklearn.linear_model"),
     "stopping_worker.py": _WORK,
 }
-"""What a module or script imports while it works, by its name."""
+"""What a module or script imports while it works: each of them, and by its name."""
 
 _HERE = Path(__file__).resolve().parent
 
@@ -155,6 +156,16 @@ class ForkedChildren:
 # In the process that is forked ----------------------------------------------------------------------------------------
 
 
+def _prepare_to_read_columns() -> None:
+    """Have pydantic make what reads each type of column: that takes longer than reading a small table."""
+    from synth.errors import SchemaError
+    from synth.schema.columns import COLUMN_TYPES, parse_column
+
+    for kind in COLUMN_TYPES:
+        with suppress(SchemaError):  # of a type that needs more keys than this one
+            parse_column("any", {"type": kind})
+
+
 def _serve(channel: socket.socket) -> dict[str, Any] | None:
     """Fork for everything that is asked for; return what was asked for in each fork, None at the end."""
     woken, wake = os.pipe()
@@ -215,8 +226,9 @@ def main(descriptor: int, module: str) -> None:
     if is_script:
         sys.path.insert(0, str(Path(module).parent))
         runpy.run_path(module, run_name="imported")
-    for name in (*(() if is_script else (module,)), *_LATER.get(Path(module).name, ())):
+    for name in (*(() if is_script else (module,)), *_ALWAYS_LATER, *_LATER.get(Path(module).name, ())):
         importlib.import_module(name)
+    _prepare_to_read_columns()
     gc.freeze()
     asked = _serve(socket.socket(fileno=descriptor))
     if asked is None:
