@@ -17,12 +17,13 @@ from printed import commands_by_section
 from synth.application import Application
 from synth.cli import main
 from synth.errors import InputError
-from synth.ledger.backup import INTERRUPTED, back_up, restore
+from synth.ledger.backup import INTERRUPTED, back_up, remove, restore
 from synth.progress import StoredProgress
 from synth.services.entering import enter_bundles
 from synth.services.runs import carry_out
-from synth.store import ChargeState, WorkKind, WorkState
+from synth.store import ChargeState, Store, WorkKind, WorkState
 from synth.system.settings import Settings
+from synth.vault.keys import load_keys
 
 CONFIG = """
 table: people.csv
@@ -558,3 +559,17 @@ def test_an_installation_is_removed_after_a_typed_word_and_never_at_work(
     assert synth("ledger") == 0
     assert "Nothing spent yet" in capsys.readouterr().out
     assert not [path for path, held in kept.items() if path.exists() and path.read_bytes() == held]
+
+
+def test_removing_leaves_files_of_others_and_no_empty_folder(tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    settings = Settings(home=home, database_url=f"sqlite:///{home / 'hermitage.sqlite'}")
+    for others in (("notes.txt",), ()):
+        with Store(settings):
+            load_keys(home)
+        for name in others:
+            (home / name).write_text("the owner's own")
+        assert remove(settings) == others
+        assert [path.name for path in tmp_path.rglob("*")] == (["home", *others] if others else [])
+        for name in others:
+            (home / name).unlink()

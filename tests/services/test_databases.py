@@ -278,6 +278,20 @@ def test_a_cell_of_postgresql_follows_from_itself_and_the_declared_type(postgres
 
 
 @on_postgresql
+def test_decimals_of_postgresql_that_parquet_cannot_hold_are_texts(postgres: Place, incoming: Path) -> None:
+    postgres.run("CREATE TABLE odd (most numeric(38, 2), more numeric(39, 2))", "INSERT INTO odd VALUES (1.25, 1.25)")
+    assert read(postgres, incoming, table="odd").to_pylist() == [{"most": Decimal("1.25"), "more": "1.25"}]
+
+
+@on_postgresql
+def test_a_type_of_postgresql_that_is_not_supported_is_named(postgres: Place, incoming: Path) -> None:
+    postgres.run("CREATE TYPE spot AS (x int, y int)", "CREATE TABLE odd (ages int4[], at spot)")
+    for column, kind in (("ages", "an array of int4"), ("at", "spot")):
+        told = refused(postgres, incoming, table="odd", columns=(column,))
+        assert f"The column '{column}' is stored as {kind}, which is not supported." in told
+
+
+@on_postgresql
 def test_who_may_read_what(postgres: Place, incoming: Path) -> None:
     postgres.run(
         "DROP ROLE IF EXISTS reader",
