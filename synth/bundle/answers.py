@@ -28,6 +28,7 @@ from synth.privacy.answers import (
 from synth.privacy.bins import Bins
 from synth.privacy.costs import between_neighbours
 from synth.privacy.feature_maps import FeatureMap, OneHot, bins_from, kept_bins
+from synth.privacy.more.dependence import Dependence
 from synth.privacy.more.em_models import MODELS
 from synth.privacy.more.em_steps import EMStepQuestion
 from synth.privacy.more.found_values import (
@@ -63,6 +64,9 @@ _PIECE = 2**20
 """Numbers that are looked at at a time: bins may be as long as a declared range."""
 
 _MAPS = {one.kind: one for one in FEATURE_MAPS}
+
+_DEPENDENCE = "dependence"
+"""How the bundle names a choice by how much a column depends on others."""
 
 _OF_NOISE = {"gaussian": "gaussian_rows", "laplace": "discrete_laplace"}
 
@@ -238,12 +242,21 @@ def _choice_problems(answer: Selection, schema: Schema) -> Iterator[str]:
         yield f"{name} chose a candidate that is not among the {receipt.dimension:,} of its receipt."
     if receipt.grid != SCORE_STEP:
         yield f"The receipt of '{receipt.query}' states a grid that no score uses."
-    yield from _sensitivity_problems(receipt, sensitivity_of_choice(schema))
+    yield from _sensitivity_problems(receipt, sensitivity_of_choice(answer.candidate, schema))
 
 
 def _choice_to_json(answer: Selection, place: int, arrays: ArrayFile) -> dict[str, Any]:
     """Return the chosen candidate, its index and the receipt."""
     candidate = answer.candidate
+    if isinstance(candidate, Dependence):
+        return {
+            "receipt": answer.receipt.to_dict(),
+            "index": answer.index,
+            "score": _DEPENDENCE,
+            "columns": list(candidate.columns),
+            "sizes": list(candidate.one_hot.sizes),
+            "bins": [_bins_to_json(one, arrays) for one in candidate.one_hot.bins],
+        }
     return {
         "receipt": answer.receipt.to_dict(),
         "index": answer.index,
@@ -263,8 +276,13 @@ def _bins_to_json(bins: Bins | None, arrays: ArrayFile) -> dict[str, Any] | None
 
 def _choice_from_json(said: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Selection:
     """Return the selection from candidate, index and receipt."""
-    table = arrays[said["table"]]
     bins = tuple(bins_from(one, arrays) for one in said["bins"])
+    if "score" in said:
+        if said["score"] != _DEPENDENCE:
+            raise PrivacyError(f"the choice '{said['receipt']['query']}' has a score of an unknown kind.")
+        counted = OneHot(tuple(map(str, said["columns"])), bins, tuple(map(int, said["sizes"])))
+        return Selection(Receipt.from_dict(said["receipt"]), int(said["index"]), Dependence(counted))
+    table = arrays[said["table"]]
     sizes = tuple(size if one is None else one.size for size, one in zip(table.shape, bins, strict=True))
     one_hot = OneHot(tuple(map(str, said["columns"])), bins, sizes)
     candidate = Candidate(one_hot, table, float(said["weight"]), float(said["penalty"]))

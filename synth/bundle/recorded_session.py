@@ -128,7 +128,8 @@ class RecordedSession(AnswerSource):
         if not _is_same(question, answer):
             self.repeated.differences.append(f"The question '{query}' differs in last digits from the one asked here.")
         self._compare(question, answer, units=self._take(share), query=query, source=source)
-        if isinstance(found, Selection) and not _is_same_choice(found, cast(Selection, answer)):
+        # The chosen candidate must be the one that is offered under its index, to the last bit.
+        if isinstance(found, Selection) and not found.candidate.is_same(cast(Selection, answer).candidate):
             self.repeated.differences.append(f"'{query}' chose a candidate that the generator does not offer here.")
         self.repeated.left.discard(query)
         if self._ends and not self.repeated.left & self._ends:
@@ -180,16 +181,6 @@ class RecordedSession(AnswerSource):
                 f"The receipt of '{query}' has another {what} than the generator's question and its share of the "
                 "budget give."
             )
-
-
-def _is_same_choice(ours: Selection, recorded: Selection) -> bool:
-    """Whether the chosen candidate is the one that is offered under its index, to the last bit."""
-    one, other = ours.candidate, recorded.candidate
-    return (
-        one.one_hot.is_same(other.one_hot)
-        and (one.weight, one.penalty) == (other.weight, other.penalty)
-        and one.table.tobytes() == other.table.tobytes()
-    )
 
 
 def _different(planned: Sequence[Receipt], recorded: Sequence[Receipt]) -> str:

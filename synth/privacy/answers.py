@@ -19,6 +19,7 @@ from synth.privacy.accounting import PrivacyBudget
 from synth.privacy.costs import SMALLEST_SENSITIVITY, GaussianPlan, between_neighbours
 from synth.privacy.counting import PrivateRows
 from synth.privacy.feature_maps import Block, Constant, FeatureMap, OneHot, Stack, bound_of, exact_sum, frozen
+from synth.privacy.more.dependence import Dependence
 from synth.privacy.more.em_steps import EMStepQuestion
 from synth.privacy.more.forests import Forest
 from synth.privacy.more.found_values import FoundValues, ValuesQuestion
@@ -305,13 +306,17 @@ class AnswerSource(ABC):
         """Add up a feature map over all rows, with discrete Gaussian noise; the rest as in :meth:`ask`."""
         return self.ask(NoisySum(feature_map), share=share, query=query, source=source)
 
-    def noisy_max(self, candidates: Sequence[Candidate], *, share: float, query: str, source: str) -> Selection:
-        """Choose, by the exponential mechanism, the candidate whose table describes the rows worst.
+    def noisy_max(
+        self, candidates: Sequence[Candidate] | Sequence[Dependence], *, share: float, query: str, source: str
+    ) -> Selection:
+        """Choose, by the exponential mechanism, the candidate with the highest score.
 
         Parameters
         ----------
-        candidates : sequence of Candidate
-            At least one; the score is weight * |histogram - table|_1 - penalty, with the largest weight scaled to 1.
+        candidates : sequence of Candidate or of Dependence
+            At least one, all of one kind. A table describes the rows as badly as its score says: weight * |histogram -
+            table|_1 - penalty, with the largest weight scaled to 1. A column depends on its possible parents as much as
+            its score says: the rows that would have to move for it to be independent of them.
         share, query, source
             As in :meth:`ask`.
 

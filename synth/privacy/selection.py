@@ -4,6 +4,7 @@ A candidate's score is weight * |histogram - table|_1 - penalty: how badly a pub
 cost of improving it. One row moves one count by 1, so it moves a score by at most the weight. Counts are
 integers, and tables, weights and penalties are rounded to whole steps before rows are read: what a row moves does not
 depend on the order of rows or on how they are counted. The cost is proved in ``docs/proofs/exponential-mechanism.md``.
+Other candidates are scored by how much a column depends on others (``more/dependence.py``).
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from synth.errors import PrivacyError
 from synth.privacy.costs import MU_UNIT, Bound, between_neighbours, exponential_of_mu, mu_of_exponential, units_of
 from synth.privacy.counting import PrivateRows, tables_of_counts
 from synth.privacy.feature_maps import OneHot, frozen
+from synth.privacy.more.dependence import Dependence, dependences_of
 from synth.privacy.noise import NoiseSource
 from synth.privacy.questions import (
     Allowance,
@@ -36,6 +38,7 @@ from synth.schema import Schema
 __all__ = [
     "ONE_SCORE",
     "SCORE_STEP",
+    "AnyCandidate",
     "Candidate",
     "ChoicePlan",
     "PrivateChoice",
@@ -99,6 +102,23 @@ class Candidate:
         """The columns that are counted."""
         return self.one_hot.columns
 
+    @property
+    def bound(self) -> Bound:
+        """How far one row moves its score; the largest weight is scaled to 1."""
+        return ONE_SCORE
+
+    def is_same(self, other: object) -> bool:
+        """Whether another candidate asks for the same score, to the last bit."""
+        return (
+            type(other) is Candidate
+            and self.one_hot.is_same(other.one_hot)
+            and (self.weight, self.penalty) == (other.weight, other.penalty)
+            and self.table.tobytes() == other.table.tobytes()
+        )
+
+
+AnyCandidate = Candidate | Dependence
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Selection(OneReceipt):
@@ -106,7 +126,7 @@ class Selection(OneReceipt):
 
     receipt: Receipt
     index: int
-    candidate: Candidate
+    candidate: AnyCandidate
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,37 +159,42 @@ class ChoicePlan:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PrivateChoice(Question[ChoicePlan, Selection]):
-    """Which of the candidates describes the rows worst."""
+    """Which of the candidates describes the rows worst; or which column depends most on its possible parents."""
 
     unforeseen: ClassVar[str] = "What follows '{query}'"
 
-    candidates: tuple[Candidate, ...]
+    candidates: tuple[AnyCandidate, ...]
 
     def check(self, schema: Schema) -> None:
-        """Refuse candidates that do not fit the schema, or none; and any where a cell is hidden."""
+        """Refuse candidates that do not fit the schema, or none, or of two kinds; and any where a cell is hidden."""
         schema.require_whole_rows()
         if not self.candidates:
             raise PrivacyError("A selection needs at least one candidate.")
+        if {type(candidate) for candidate in self.candidates} not in ({Candidate}, {Dependence}):
+            raise PrivacyError("All candidates of a selection must be scored in the same way, and in a known one.")
         for candidate in self.candidates:
             candidate.one_hot.check_codes(schema)
 
     def plan(self, allowed: Allowance) -> ChoicePlan:
         """Find the largest parameter."""
         parameter = exponential_of_mu(math.sqrt(allowed.units * MU_UNIT) * ROUNDED_DOWN)
-        return ChoicePlan(parameter, allowed.between_neighbours(ONE_SCORE), len(self.candidates))
+        return ChoicePlan(parameter, allowed.between_neighbours(self.candidates[0].bound), len(self.candidates))
 
     def digest(self) -> str:
         """Return the digest of everything that is weighed: all candidates, in order."""
         found = Digest("choice")
         for one, bins in ((one, one.one_hot.bins) for one in self.candidates):
             digests = [None if each is None else each.digest for each in bins]
+            if isinstance(one, Dependence):
+                found.add_words(["dependence", list(one.columns), list(one.one_hot.sizes), digests])
+                continue
             found.add_words([list(one.columns), float(one.weight), float(one.penalty), digests])
             found.add_array(one.table)
         return found.hexdigest()
 
     def draw(self, plan: ChoicePlan, rows: PrivateRows, noise: NoiseSource, *, device: str) -> Numbers:
         """Score every candidate exactly, and choose."""
-        scores, rate = scores_of(self.candidates, rows), plan.rate
+        scores, rate = self._scores(rows), plan.rate
         chosen = noise.choose(scores, numerator=rate.numerator, denominator=rate.denominator)
         return (np.array([chosen], dtype=np.int64),)
 
@@ -187,13 +212,19 @@ class PrivateChoice(Question[ChoicePlan, Selection]):
             )
         return Selection(answer.receipt, answer.index, self.candidates[answer.index])
 
+    def _scores(self, rows: PrivateRows) -> NDArray[np.int64]:
+        dependent = [one for one in self.candidates if isinstance(one, Dependence)]
+        if dependent:
+            return dependences_of(dependent, rows, bits=TABLE_BITS + WEIGHT_BITS)
+        return scores_of([one for one in self.candidates if isinstance(one, Candidate)], rows)
 
-def sensitivity_of_choice(schema: Schema) -> float:
+
+def sensitivity_of_choice(candidate: AnyCandidate, schema: Schema) -> float:
     """Return how far one unit moves the score of any candidate of a private choice, in rows of weight 1.
 
-    It does not depend on the candidates: their weights are divided by the largest before they are scored.
+    It depends on the kind of the candidates alone: weights are divided by the largest before they are scored.
     """
-    return between_neighbours(ONE_SCORE, schema)
+    return between_neighbours(candidate.bound, schema)
 
 
 def scores_of(candidates: Sequence[Candidate], rows: PrivateRows) -> NDArray[np.int64]:

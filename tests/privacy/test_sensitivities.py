@@ -75,4 +75,4 @@ def test_it_is_the_session_s_own(relation: str, name: str) -> None:
     half_bits = round(-math.log2(receipt.grid) / 2)
     assert sensitivity_of_sum(MAPS[name], schema, half_bits=half_bits) == receipt.sensitivity
     chosen = session.noisy_max([candidate_of(("c",), np.ones(3))], share=0.1, query="choice", source="test")
-    assert sensitivity_of_choice(schema) == chosen.receipt.sensitivity
+    assert sensitivity_of_choice(chosen.candidate, schema) == chosen.receipt.sensitivity
