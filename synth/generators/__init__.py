@@ -59,6 +59,7 @@ _FAMILIES = (
     "synth.generators.kahm",
     "synth.generators.sums_of_squares",
     "synth.generators.mixture",
+    "synth.generators.privbayes",
 )
 """The folders, in the order the app shows them: the default, the controls, the published methods."""
 

@@ -1,0 +1,64 @@
+"""privbayes: a Bayesian network whose parents are chosen privately (Zhang 2017)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated
+
+from synth.generators.options import Between, Options
+from synth.generators.protocol import Card, Tuned
+
+__all__ = ["CARD", "CARDS", "PrivBayesOptions"]
+
+
+@dataclass(frozen=True, slots=True)
+class PrivBayesOptions(Options):
+    """Options of the Bayesian network."""
+
+    bins: Annotated[int, Between(2, 256)] = 32
+    """Maximum number of bins for a number or date when it is counted together with other columns."""
+
+    columns_share: Annotated[float, Between(0.01, 0.9)] = 0.1
+    """Share of the budget for counting each column on its own."""
+
+    network_share: Annotated[float, Between(0.01, 0.9)] = 0.3
+    """Share of the rest for choosing which columns each column depends on; what is left counts them together."""
+
+    usefulness: Annotated[float, Between(0.1, 100.0)] = 4.0
+    """Rows of an average cell in units of its expected noise (theta in the paper): more allows fewer parents."""
+
+    parents: Annotated[int, Between(1, 5)] = 3
+    """Maximum number of columns that a column depends on directly."""
+
+
+CONSTANTS = (
+    Tuned("columns_share", "as the default generator, halved: no other question is about one column", "none"),
+    Tuned("network_share", "the paper's", "none"),
+    Tuned("usefulness", "the paper's", "none"),
+)
+"""The numbers that were chosen."""
+
+CARD = Card(
+    name="privbayes",
+    fits_at_once=True,
+    title="Bayesian network (PrivBayes)",
+    summary=(
+        "Counts every column, privately chooses for each one the columns that it depends on, and counts it together "
+        "with these."
+    ),
+    best_for="Showing, as a picture that can be read, which columns the rows were made to depend on.",
+    loses_where="Nearly everywhere to dp-hp-adaptive.",
+    keeps_people="Kept: how many rows somebody has.",
+    reference="Zhang et al. 2017 (PrivBayes).",
+    made_by="synth.generators.privbayes.privbayes:PrivBayes",
+    options=PrivBayesOptions,
+    measures_one_ways=True,
+    asks_first=True,
+    constants=CONSTANTS,
+    questions={
+        "one-way tables": "How often is each value of each column?",
+        "tables of the network": "How does each column depend on those that were chosen for it?",
+    },
+)
+
+CARDS = (CARD,)
