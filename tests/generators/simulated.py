@@ -30,6 +30,7 @@ FAST = {
     "kahm": {"n": 5, "block": 200},
     "kernel-sos": {"features": 60, "support": 20, "steps": 10},
     "dp-mixture": {"components": 2, "steps": 3},
+    "privbayes": {"parents": 2},
 }
 """Options with which every generator fits in a fraction of a second."""
 

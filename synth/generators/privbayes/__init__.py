@@ -18,7 +18,7 @@ class PrivBayesOptions(Options):
     bins: Annotated[int, Between(2, 256)] = 32
     """Maximum number of bins for a number or date when it is counted together with other columns."""
 
-    columns_share: Annotated[float, Between(0.01, 0.9)] = 0.1
+    columns_share: Annotated[float, Between(0.01, 0.9)] = 0.2
     """Share of the budget for counting each column on its own."""
 
     network_share: Annotated[float, Between(0.01, 0.9)] = 0.3

@@ -21,13 +21,16 @@ __all__ = ["Family", "Families"]
 _PARTS = (16, 8, 4, 2)
 """Maximum number of parts of a parent, finest first, if all of its bins are too many."""
 
+_OWN_PARTS = (0, 16, 8)
+"""Maximum number of parts of a column itself, 0 for all of its bins: the coarser, the more parents fit."""
+
 _MOST_CANDIDATES, _FEWEST_CANDIDATES = 20_000, 100
 """Most families that are compared in all rounds together, and in a round in any case: a public draw if there are more."""
 
 
 @dataclass(frozen=True, slots=True)
 class Family:
-    """A column and the columns that it depends on, each in parts.
+    """A column and the columns that it depends on, in parts.
 
     Attributes
     ----------
@@ -35,11 +38,14 @@ class Family:
     parents : tuple of int
     parts : int
         Maximum number of parts of each parent; 0 for all of its bins.
+    own_parts : int
+        Maximum number of parts of the child; 0 for all of its bins.
     """
 
     child: int
     parents: tuple[int, ...]
     parts: int
+    own_parts: int = 0
 
 
 class Families:
@@ -74,17 +80,17 @@ class Families:
         self._asked: dict[Family, OneHot] = {}
 
     def groups(self, column: int, parts: int) -> NDArray[np.int32]:
-        """Return the part of every bin of a parent, shape (bins,)."""
+        """Return the part of every bin of a column, shape (bins,); 0 parts are all bins."""
         return self._grouped(column, parts)[0]
 
     def one_hot(self, family: Family) -> OneHot:
-        """Return the question that counts a family: the child's bins, then the parts of each parent."""
+        """Return the question that counts a family: the child's parts, then those of each parent."""
         if family not in self._asked:
             members = (family.child, *family.parents)
             cut = (self._grouped(parent, family.parts)[1] for parent in family.parents)
             self._asked[family] = OneHot(
                 columns=tuple(self._columns[d].name for d in members),
-                bins=(self._of_code[family.child], *cut),
+                bins=(self._grouped(family.child, family.own_parts)[1], *cut),
                 sizes=tuple(self._columns[d].size for d in members),
             )
         return self._asked[family]
@@ -98,9 +104,10 @@ class Families:
         found: list[Family] = []
         for n_parents in range(1, min(self._most_parents, len(known)) + 1):
             for child, parents in self._sets(children, known, n_parents):
-                family = self._finest(child, parents)
-                if family is not None and not self._has_room(family, known):
-                    found.append(family)
+                for own_parts in (parts for parts in _OWN_PARTS if parts < self._bins[child].size):
+                    family = self._finest(child, parents, own_parts)
+                    if family is not None and not self._has_room(family, known):
+                        found.append(family)
         return self._drawn(found)
 
     def _sets(
@@ -124,23 +131,23 @@ class Families:
         chosen = self._random.choice(len(families), self._at_once, replace=False)
         return [families[place] for place in np.sort(chosen)]
 
-    def _finest(self, child: int, parents: tuple[int, ...]) -> Family | None:
+    def _finest(self, child: int, parents: tuple[int, ...], own_parts: int) -> Family | None:
         """Return the family whose parents are cut as finely as fits, or None if even halves are too many cells."""
         for parts in (0, *_PARTS):
-            if self._size(child, parents, parts) <= self._cells:
-                return Family(child, parents, parts)
+            if self._size(child, parents, parts, own_parts) <= self._cells:
+                return Family(child, parents, parts, own_parts)
         return None
 
     def _has_room(self, family: Family, known: Sequence[int]) -> bool:
         """Whether a whole further parent fits beside whole parents."""
         if family.parts or len(family.parents) == self._most_parents:
             return False
-        whole = self._size(family.child, family.parents, 0)
+        whole = self._size(family.child, family.parents, 0, family.own_parts)
         return any(whole * self._bins[d].size <= self._cells for d in known if d not in family.parents)
 
-    def _size(self, child: int, parents: tuple[int, ...], parts: int) -> int:
+    def _size(self, child: int, parents: tuple[int, ...], parts: int, own_parts: int) -> int:
         sizes = (int(self.groups(parent, parts).max()) + 1 for parent in parents)
-        return self._bins[child].size * math.prod(sizes)
+        return (int(self.groups(child, own_parts).max()) + 1) * math.prod(sizes)
 
     def _grouped(self, column: int, parts: int) -> tuple[NDArray[np.int32], Bins | None]:
         if (column, parts) not in self._groups:

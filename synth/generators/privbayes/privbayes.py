@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -30,8 +31,11 @@ __all__ = ["PrivBayes"]
 _MEAN_NOISE = math.sqrt(2.0 / math.pi)
 """Mean absolute value of Gaussian noise, in units of its standard deviation."""
 
-_PRIOR = 1.0
-"""Weight of a column's own distribution beside its counts in a cell of its parents, in units of the noise of a count."""
+_EVEN = 0.02
+"""Share of a table in which its columns are independent: what is drawn where its parents have next to no rows."""
+
+_RAKING = 5
+"""Times that a table is scaled to agree with each of its columns."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -260,15 +264,47 @@ class PrivBayes(Generator):
         answer = session.noisy_sum(
             question, share=session.remaining_share, query="tables of the network", source=self._source
         )
-        for family, (counts, noise) in zip(counted, answers_of_parts(answer, question), strict=True):
-            size = bins[family.child].size
-            joint = total * project_to_simplex(counts / total).reshape(size, -1).T
-            own = _PRIOR * noise * bins[family.child].expected
-            chances = joint + own
+        for family, (counts, _) in zip(counted, answers_of_parts(answer, question), strict=True):
+            own = families.groups(family.child, family.own_parts)
             groups = tuple(families.groups(parent, family.parts) for parent in family.parents)
+            expected = bins[family.child].expected
+            margins = [np.bincount(own, weights=expected)]
+            margins += [
+                np.bincount(group, weights=bins[parent].expected)
+                for parent, group in zip(family.parents, groups, strict=True)
+            ]
+            joint = _fitted(counts / total, margins).reshape(len(margins[0]), -1)
+            # Inside a part, a column follows its own distribution.
+            inside = expected / np.where(margins[0] > 0, margins[0], 1.0)[own]
+            chances = joint.T[:, own] * inside
+            chances[chances.sum(axis=1) <= 0] = expected  # parents that are never drawn
             self._conditionals[family.child] = _Conditional(
                 family.parents, groups, chances / chances.sum(axis=1, keepdims=True)
             )
+
+
+def _fitted(noisy: NDArray[np.float64], margins: Sequence[NDArray[np.float64]]) -> NDArray[np.float64]:
+    """Return the table near to noisy shares that agrees, nearly, with what is known of each of its columns alone.
+
+    Parameters
+    ----------
+    noisy : array of shape (cells,)
+        Of any sign; the last column is fastest.
+    margins : sequence of arrays
+        Shares of the bins of every column, each not negative with sum 1.
+
+    Returns
+    -------
+    array of shape (bins of each column), not negative, positive wherever all margins are
+    """
+    alone = functools.reduce(np.multiply.outer, margins)
+    joint = (1.0 - _EVEN) * project_to_simplex(noisy).reshape(alone.shape) + _EVEN * alone
+    for _ in range(_RAKING):
+        for axis, margin in enumerate(margins):
+            others = tuple(other for other in range(joint.ndim) if other != axis)
+            now = joint.sum(axis=others)
+            joint = joint * np.expand_dims(np.where(now > 0, margin / np.where(now > 0, now, 1.0), 0.0), others)
+    return np.asarray(joint)
 
 
 def _entropy(shares: NDArray[np.float64]) -> float:
