@@ -45,6 +45,7 @@ TREE = "a tree of columns"
 PAIRS = "all pairs of columns"
 DESCENT = "noisy gradients"
 MIXTURE = "steps of EM"
+NETWORK = "a network of columns"
 
 QUICK: dict[str, Any] = {
     **{"order": 8, "order_product": 3, "features": 64, "epochs": 2},
@@ -306,6 +307,17 @@ def mixture(schema: Schema) -> Callable[[AnswerSource], Any]:
     return ask
 
 
+def network(schema: Schema) -> Callable[[AnswerSource], Any]:
+    """Parents for every column, though rows are few: pairs and sets of three, whole and in parts."""
+
+    def ask(session: AnswerSource) -> Any:
+        task = GeneratorTask(schema, LABEL, seed=0, device="cpu")
+        options = {"bins": 6, "parents": 2, "usefulness": 50.0}
+        return make("privbayes", task, options).fit(Crowded(session), NullProgress())
+
+    return ask
+
+
 def asker(name: str, schema: Schema) -> Callable[[AnswerSource], Any]:
     if name in CHOOSING:
         return choosing(CHOOSING[name], schema)
@@ -317,7 +329,9 @@ def asker(name: str, schema: Schema) -> Callable[[AnswerSource], Any]:
         return descent(schema)
     if name == MIXTURE:
         return mixture(schema)
+    if name == NETWORK:
+        return network(schema)
     return hand_made(schema) if name == HAND_MADE else generator(name, schema)
 
 
-NAMES = [HAND_MADE, DESCENT, MIXTURE, *GENERATORS, *CHOOSING, PAIRS]
+NAMES = [HAND_MADE, DESCENT, MIXTURE, *GENERATORS, *CHOOSING, PAIRS, NETWORK]

@@ -12,6 +12,7 @@ from transcripts import Answered
 from worlds import World
 
 from synth.privacy.feature_maps import FeatureMap, OneHot, Stack
+from synth.privacy.more.dependence import Dependence
 from synth.privacy.more.em_models import GaussianPair, RegressionPair
 from synth.privacy.more.em_steps import EMStepQuestion
 from synth.privacy.more.forests import Forest
@@ -34,7 +35,8 @@ def sensitivity(question: FeatureMap | UnitQuestion | tuple, world: World) -> fl
         longest = math.sqrt(len(question.parameters)) if by_number else 1.0
         return longest if world.schema.neighbours is Neighbours.ADD_REMOVE else 2 * longest
     if isinstance(question, tuple):
-        norm, diameter = 1.0, 2.0
+        of_parents = bool(question) and isinstance(question[0], Dependence)
+        norm, diameter = (2.0, 3.0) if of_parents else (1.0, 2.0)
     else:
         blocks = list(_blocks(question))
         norm = math.sqrt(sum(block[0] ** 2 for block in blocks))

@@ -7,13 +7,14 @@ from pathlib import Path
 
 import layers
 import pytest
-from askers import CHOOSING, DESCENT, HAND_MADE, MIXTURE, NAMES, PAIRS
+from askers import CHOOSING, DESCENT, HAND_MADE, MIXTURE, NAMES, NETWORK, PAIRS
 from choosing import few
 from density_faults import DENSITY_FAULTS
 from faults import FAULTS
 from gradient_faults import GRADIENT_FAULTS
 from mixture_faults import MIXTURE_FAULTS
 from moment_faults import ASKED_FAULTS, MOMENT_FAULTS
+from network_faults import NETWORK_FAULTS
 from worlds import WORLDS, far_rows
 
 from synth.errors import PrivacyError
@@ -27,6 +28,7 @@ QUICK = {name: "noise draws stored" for name in NAMES} | {
     "kahm": "class means from data",
     "kernel-sos": "a row in every group",
     PAIRS: "groups from data",
+    NETWORK: "dependences bounded like distances",
     **dict(zip(CHOOSING, ("bins from data", "candidates from data"), strict=True)),
 }
 """One planted bug for each asker; the noise bugs and the factor bugs show in every one."""
@@ -43,7 +45,7 @@ def layers_of(name: str, folder: Path) -> Iterator[tuple[str, Layer]]:
     yield "T0 keys", layers.t0_keys
     for world in WORLDS.values():
         yield "T2b", lambda world=world: layers.t2b_selection_law(world, 1500)
-    for other in (HAND_MADE, DESCENT, MIXTURE, *CHOOSING, PAIRS, "kahm", "kernel-sos"):
+    for other in (HAND_MADE, DESCENT, MIXTURE, NETWORK, *CHOOSING, PAIRS, "kahm", "kernel-sos"):
         if other != name:
             yield from layers_of_asker(other, folder)
 
@@ -97,6 +99,14 @@ def test_a_planted_bug_in_what_is_asked_step_by_step_is_noticed(
     FAULTS[planted](monkeypatch)
     found = next((layer for layer, check in layers_of_asker(name, tmp_path) if noticed(check)), None)
     record_property("layer", found)
+    assert found is not None, f"nobody notices: {planted}"
+
+
+# The one that is planted above stands for the other bound.
+@pytest.mark.parametrize("planted", few(NETWORK_FAULTS, kept=[one for one in NETWORK_FAULTS if "bounded" not in one]))
+def test_a_planted_bug_in_a_network_is_noticed(planted: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    FAULTS[planted](monkeypatch)
+    found = next((layer for layer, check in layers_of_asker(NETWORK, tmp_path) if noticed(check)), None)
     assert found is not None, f"nobody notices: {planted}"
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import layers
 import pytest
 import torch
-from askers import CHOOSING, HAND_MADE, NAMES, PAIRS, TREE, asker
+from askers import CHOOSING, HAND_MADE, NAMES, NETWORK, PAIRS, TREE, asker
 from choosing import each_once
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -39,7 +39,7 @@ def test_t0_calibration(name: str, world: str) -> None:
     layers.t0_calibration(name, WORLDS[world])
 
 
-@pytest.mark.parametrize("name", CHOOSING)
+@pytest.mark.parametrize("name", [*CHOOSING, NETWORK])
 def test_those_that_choose_do_choose(name: str) -> None:
     world = WORLDS["replace one"]
     transcript, _, _, _ = record(asker(name, world.schema), world, world.table(ordinary_rows(30, 1)))

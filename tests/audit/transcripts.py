@@ -17,7 +17,7 @@ from synth.privacy.answers import AnswerSource, NoisyAnswer, RowCount
 from synth.privacy.feature_maps import Constant, FeatureMap
 from synth.privacy.more.gradients import NoisyGradient, UnitQuestion
 from synth.privacy.receipt import Receipt
-from synth.privacy.selection import Candidate, Selection
+from synth.privacy.selection import AnyCandidate, Candidate, Selection
 from synth.privacy.session import PrivateSession
 from synth.privacy.table import PrivateTable
 
@@ -58,7 +58,7 @@ class TappedNoise:
 class Answered:
     """One question as it was asked and answered; ``whole`` are the exact sums or scores in grid steps."""
 
-    question: FeatureMap | UnitQuestion | tuple[Candidate, ...]
+    question: FeatureMap | UnitQuestion | tuple[AnyCandidate, ...]
     share: float
     query: str
     receipt: Receipt
@@ -106,7 +106,7 @@ class Recording:
         answer = self.session.noisy_gradient(question, share=share, query=query, source=source)
         return self._sum(answer.question, answer, share)
 
-    def noisy_max(self, candidates: Sequence[Candidate], *, share: float, query: str, source: str) -> Selection:
+    def noisy_max(self, candidates: Sequence[AnyCandidate], *, share: float, query: str, source: str) -> Selection:
         chosen = self.session.noisy_max(candidates, share=share, query=query, source=source)
         seen = sum(isinstance(one.answer, Selection) for one in self.transcript.answered)
         assert len(self.noise.scores) == seen + 1, "a choice was made without noise"
@@ -164,15 +164,18 @@ def same_question(one: Answered, other: Answered) -> bool:
         return False
     if isinstance(one.question, tuple):
         return len(one.question) == len(other.question) and all(
-            first.columns == second.columns
-            and (first.weight, first.penalty) == (second.weight, second.penalty)
-            and np.array_equal(first.table, second.table)
-            and first.one_hot.is_same(second.one_hot)
-            for first, second in zip(one.question, other.question, strict=True)
+            same_candidate(first, second) for first, second in zip(one.question, other.question, strict=True)
         )
     if isinstance(one.question, UnitQuestion):
         return isinstance(other.question, UnitQuestion) and one.question.digest() == other.question.digest()
     return one.question.is_same(other.question)
+
+
+def same_candidate(one: AnyCandidate, other: AnyCandidate) -> bool:
+    if isinstance(one, Candidate) and isinstance(other, Candidate):
+        if (one.weight, one.penalty) != (other.weight, other.penalty) or not np.array_equal(one.table, other.table):
+            return False
+    return type(one) is type(other) and one.columns == other.columns and one.one_hot.is_same(other.one_hot)
 
 
 def asked_again(source: Any, question: Any, *, share: float, query: str = "again") -> Any:
