@@ -27,6 +27,7 @@ from synth.generators import GENERATORS
 
 KAHM_ROWS, KAHM_CELL = "kahm, rows", "kahm, cell"
 PAID_PREDICTIONS, CHOICES = "independent, predictions paid for", "dp-hp-adaptive, with choices"
+PARENTS = "privbayes, with parents"
 
 FEW = {
     "replace one": ("far beyond all bounds", "a blank line beside somebody"),
@@ -48,6 +49,8 @@ def changes_of(name: str) -> tuple[str, dict[str, Any]]:
         return generator, {"options": options, "prediction_share": 0.2, "evaluation_share": 0.1}
     if name == CHOICES:
         return generator, {"options": options | {"model": "mixture", "bins": 3}, "epsilon": 60.0}
+    if name == PARENTS:
+        return generator, {"options": options | {"bins": 3, "usefulness": 0.1}, "epsilon": 60.0}
     return generator, {"options": options}
 
 
@@ -77,6 +80,7 @@ def test_a_nasty_neighbour_changes_no_public_byte(world: str, home: Path) -> Non
         # But for the one that the test before this one runs.
         *few((name for name in [*GENERATORS, KAHM_ROWS] if name != "independent"), kept=("dp-hp-adaptive", KAHM_ROWS)),
         pytest.param(CHOICES, marks=pytest.mark.audit),
+        pytest.param(PARENTS, marks=pytest.mark.thorough),
     ],
 )
 def test_every_generator_makes_the_same_of_the_same_answers(name: str, home: Path) -> None:
@@ -84,7 +88,7 @@ def test_every_generator_makes_the_same_of_the_same_answers(name: str, home: Pat
     units, first, others = all_nasty(world, ("far beyond all bounds",))
     generator, changes = changes_of(name)
     _, dictation = t5_whole_runs(world.config(units, generator, **changes), first, others, home)
-    assert ("choice" in dictation.asked) == (name == CHOICES)
+    assert ("choice" in dictation.asked) == (name in (CHOICES, PARENTS))
     assert ("rows" in dictation.asked) == (name == KAHM_ROWS)
 
 
