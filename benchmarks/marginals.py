@@ -47,8 +47,16 @@ from synth.generators import GENERATORS
 
 HERE = Path(__file__).resolve().parent
 CONTROL, FLOOR, AIM = "independent", "bootstrap", "aim"
-PEERS = {AIM: "aim/aim.py", "margnet": "margnet.py", "tab-pe": "tab_pe.py"}
+PEERS = {
+    AIM: "aim/aim.py",
+    "margnet": "margnet.py",
+    "tab-pe": "tab_pe.py",
+    "datasynthesizer": "datasynthesizer/datasynthesizer.py",
+}
 """Programs of other methods, below ``peers``; each has its README there."""
+
+OWN_PYTHON = (AIM, "datasynthesizer")
+"""Those that have an environment of their own, which their ``setup`` makes."""
 
 ALPHAS = (1, 2, 3, 4)
 OVER_TIME = (-signal.SIGXCPU, -signal.SIGKILL)
@@ -106,7 +114,15 @@ def source_of(generator: str) -> str:
     return digest.hexdigest()[:12]
 
 
-def command_of(cell: Cell, table: Table, folder: Path, out: Path, aim_python: Path) -> list[str]:
+def python_of(generator: str, asked: argparse.Namespace) -> Path:
+    """Return the program that runs a method."""
+    if generator == AIM:
+        return Path(asked.aim_python)
+    folder = HERE.parent / "build" / "peers" / generator
+    return folder / "bin" / "python" if generator in OWN_PYTHON else Path(sys.executable)
+
+
+def command_of(cell: Cell, table: Table, folder: Path, out: Path, python: Path) -> list[str]:
     common = ["--epsilon", str(cell.epsilon), "--delta", str(cell.delta), "--seed", str(cell.seed)]
     common += ["--rows", str(cell.rows), "--out", str(out)]
     if cell.generator not in PEERS:
@@ -122,7 +138,7 @@ def command_of(cell: Cell, table: Table, folder: Path, out: Path, aim_python: Pa
         ordered = [places[column.name] for column in table.schema.modelled if column.levels > 2]
         words += ["--ordered", *map(str, ordered)] if ordered else []
         words += ["--label", str(places[table.label])] if table.label else []
-    return [str(aim_python if cell.generator == AIM else sys.executable), *words, *common]
+    return [str(python), *words, *common]
 
 
 def write_inputs(folder: Path, table: Table) -> None:
@@ -145,7 +161,7 @@ def released(
         return source, synthetic(folder, cell.generator, options, (cell.epsilon, cell.delta), cell.rows, cell.seed)
     out = folder / "synthetic.npy"
     out.unlink(missing_ok=True)
-    command = command_of(cell, table, folder, out, asked.aim_python)
+    command = command_of(cell, table, folder, out, python_of(cell.generator, asked))
     run = subprocess.run(
         [sys.executable, "-S", str(HERE / "measured.py"), str(asked.limit), *command],
         stdout=subprocess.PIPE,
@@ -293,8 +309,9 @@ def main() -> None:
     asked = parser.parse_args()
     if "HERMITAGE_DATA" not in os.environ:
         sys.exit("Set HERMITAGE_DATA to the folder that holds the public tables.")
-    if AIM in asked.generators and not asked.aim_python.exists():
-        sys.exit("AIM has an environment of its own: run benchmarks/peers/aim/setup first.")
+    for peer in OWN_PYTHON:
+        if peer in asked.generators and not python_of(peer, asked).exists():
+            sys.exit(f"{peer} has an environment of its own: run benchmarks/peers/{peer}/setup first.")
     results = Results(asked.json, resume=asked.resume)
     with tempfile.TemporaryDirectory() as scratch:
         lines = [each for name in asked.tables for each in compare(name, asked, results, Path(scratch))]

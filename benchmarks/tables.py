@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import io
+import json
 import os
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
@@ -93,6 +94,10 @@ NUMBERS_OF_ADULT = (0, 4, 10, 11, 12)
 """Age, years of education, capital gain and loss, and hours; the other columns of the discretised table are codes."""
 
 
+NUMBERS_OF_CODES = ("age", "fnlwgt", "education-num", "capital-gain", "capital-loss", "hours-per-week")
+"""The numbers among the columns of private-pgm's codes."""
+
+
 def discretised(data: Path, name: str, *, categories_only: bool) -> Table:
     with gzip.open(data / "adult_discretised" / f"sdgym_{name}_adult.npy.gz") as stream:
         values = np.load(stream).astype(np.int64)
@@ -104,6 +109,20 @@ def discretised(data: Path, name: str, *, categories_only: bool) -> Table:
         else:
             columns.append(CategoryColumn(f"c{d}", tuple(map(str, range(low, high + 1)))))
     return Table(name, Schema(tuple(columns)), "c14", values - lowest, every_code=True)
+
+
+def private_pgm(data: Path) -> Table:
+    """Return all 48,842 rows in the codes of private-pgm: 14 columns, one code for each of its bins."""
+    folder = data / "adult_discretised"
+    sizes: dict[str, int] = json.loads((folder / "pgm_adult-domain.json").read_text(encoding="utf-8"))
+    rows = pd.read_csv(folder / "pgm_adult.csv.gz")[list(sizes)]
+    columns = tuple(
+        NumberColumn(name, 0, size - 1, 1)
+        if name in NUMBERS_OF_CODES
+        else CategoryColumn(name, tuple(map(str, range(size))))
+        for name, size in sizes.items()
+    )
+    return Table("codes", Schema(columns), "income>50K", rows.to_numpy(dtype=np.int64), every_code=True)
 
 
 def _read(
@@ -283,13 +302,16 @@ TESTS: dict[str, Callable[[Path], Table]] = {
 }
 """Rows to test on, where they are published apart from those to learn from."""
 
-TABLES = ("simple", "bounded", *RAW)
+TABLES = ("simple", "bounded", "codes", *RAW)
 
 
 def load(name: str, *, neighbours: str, categories_only: bool = False) -> Table:
     """Read one table from the folder that ``HERMITAGE_DATA`` names, under one neighbouring relation."""
     data = Path(os.environ["HERMITAGE_DATA"])
-    table = RAW[name](data) if name in RAW else discretised(data, name, categories_only=categories_only)
+    if name == "codes":
+        table = private_pgm(data)
+    else:
+        table = RAW[name](data) if name in RAW else discretised(data, name, categories_only=categories_only)
     row_count = "private" if neighbours == "add_remove" else "public"
     return replace(table, schema=replace(table.schema, row_count=row_count, number_of_units=None))
 

@@ -172,10 +172,10 @@ def same_question(one: Answered, other: Answered) -> bool:
 
 
 def same_candidate(one: AnyCandidate, other: AnyCandidate) -> bool:
+    alike = type(one) is type(other) and one.columns == other.columns and one.one_hot.is_same(other.one_hot)
     if isinstance(one, Candidate) and isinstance(other, Candidate):
-        if (one.weight, one.penalty) != (other.weight, other.penalty) or not np.array_equal(one.table, other.table):
-            return False
-    return type(one) is type(other) and one.columns == other.columns and one.one_hot.is_same(other.one_hot)
+        alike &= (one.weight, one.penalty) == (other.weight, other.penalty) and np.array_equal(one.table, other.table)
+    return alike
 
 
 def asked_again(source: Any, question: Any, *, share: float, query: str = "again") -> Any:

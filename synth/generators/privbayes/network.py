@@ -16,7 +16,7 @@ from synth.privacy.bins import Bins
 from synth.privacy.feature_maps import OneHot
 from synth.schema import ModelledColumn
 
-__all__ = ["Family", "Families"]
+__all__ = ["Families", "Family"]
 
 _PARTS = (16, 8, 4, 2)
 """Maximum number of parts of a parent, finest first, if all of its bins are too many."""
@@ -25,7 +25,7 @@ _OWN_PARTS = (0, 16, 8)
 """Maximum number of parts of a column itself, 0 for all of its bins: the coarser, the more parents fit."""
 
 _MOST_CANDIDATES, _FEWEST_CANDIDATES = 20_000, 100
-"""Most families that are compared in all rounds together, and in a round in any case: a public draw if there are more."""
+"""Most families that are compared in all rounds together, and in a round in any case; a public draw of more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,11 +102,13 @@ class Families:
         that can only raise the score.
         """
         found: list[Family] = []
+        # If any other parent fits beside some, so does one of these.
+        small = sorted(known, key=lambda d: self._bins[d].size)[: self._most_parents + 1]
         for n_parents in range(1, min(self._most_parents, len(known)) + 1):
             for child, parents in self._sets(children, known, n_parents):
                 for own_parts in (parts for parts in _OWN_PARTS if parts < self._bins[child].size):
                     family = self._finest(child, parents, own_parts)
-                    if family is not None and not self._has_room(family, known):
+                    if family is not None and not self._has_room(family, small):
                         found.append(family)
         return self._drawn(found)
 
@@ -114,7 +116,7 @@ class Families:
         self, children: Sequence[int], known: Sequence[int], n_parents: int
     ) -> Iterator[tuple[int, tuple[int, ...]]]:
         """Yield every child with every set of so many parents, or a public draw of as many as can be compared."""
-        ordered, most = sorted(known), 4 * self._at_once
+        ordered, most = sorted(known), 2 * self._at_once
         if len(children) * math.comb(len(ordered), n_parents) <= most:
             yield from itertools.product(children, itertools.combinations(ordered, n_parents))
             return
@@ -138,12 +140,12 @@ class Families:
                 return Family(child, parents, parts, own_parts)
         return None
 
-    def _has_room(self, family: Family, known: Sequence[int]) -> bool:
-        """Whether a whole further parent fits beside whole parents."""
+    def _has_room(self, family: Family, small: Sequence[int]) -> bool:
+        """Whether one of some columns fits beside whole parents as a further one, whole as well."""
         if family.parts or len(family.parents) == self._most_parents:
             return False
         whole = self._size(family.child, family.parents, 0, family.own_parts)
-        return any(whole * self._bins[d].size <= self._cells for d in known if d not in family.parents)
+        return any(whole * self._bins[d].size <= self._cells for d in small if d not in family.parents)
 
     def _size(self, child: int, parents: tuple[int, ...], parts: int, own_parts: int) -> int:
         sizes = (int(self.groups(parent, parts).max()) + 1 for parent in parents)

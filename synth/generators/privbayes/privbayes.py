@@ -89,9 +89,10 @@ class PrivBayes(Generator):
 
     Notes
     -----
-    Differs from the paper (Zhang 2017): noise is Gaussian and its cost exact; each column is first counted on its own,
-    which gives the bins, the first column (that with the highest entropy instead of a random one) and what is drawn where
-    parents have next to no rows; parents are all cut into at most as many parts instead of along a taxonomy each.
+    Differs from the paper (Zhang 2017): noise is Gaussian; each column is first counted on its own, which gives the
+    bins, the first column (the one with the highest entropy, not a random one), what tables are scaled to and what is
+    drawn where parents have next to no rows; the parents of a column are all cut into at most the same number of parts,
+    and not each along its own taxonomy.
     """
 
     card: ClassVar[Card] = CARD
@@ -106,8 +107,9 @@ class PrivBayes(Generator):
     def fit(self, session: AnswerSource, progress: Progress) -> Self:
         """Count the columns, choose the network, and count its tables."""
         progress.phase("Counting columns")
-        one_ways = self._counted(session, self._options.columns_share, None)
-        left = session.remaining_share
+        whole, own = session.remaining_share, self._options.columns_share
+        one_ways = self._counted(session, whole * own, None)
+        left = whole * (1.0 - own)  # as requested, not as rounded when charged
         bins = coarsen(one_ways, self._coarseness(one_ways, left))
         varied = [d for d, one in enumerate(bins) if one.size > 1]
         families = Families(
@@ -268,10 +270,9 @@ class PrivBayes(Generator):
             own = families.groups(family.child, family.own_parts)
             groups = tuple(families.groups(parent, family.parts) for parent in family.parents)
             expected = bins[family.child].expected
-            margins = [np.bincount(own, weights=expected)]
+            margins = [_shares_of(own, expected)]
             margins += [
-                np.bincount(group, weights=bins[parent].expected)
-                for parent, group in zip(family.parents, groups, strict=True)
+                _shares_of(group, bins[parent].expected) for parent, group in zip(family.parents, groups, strict=True)
             ]
             joint = _fitted(counts / total, margins).reshape(len(margins[0]), -1)
             # Inside a part, a column follows its own distribution.
@@ -305,6 +306,11 @@ def _fitted(noisy: NDArray[np.float64], margins: Sequence[NDArray[np.float64]]) 
             now = joint.sum(axis=others)
             joint = joint * np.expand_dims(np.where(now > 0, margin / np.where(now > 0, now, 1.0), 0.0), others)
     return np.asarray(joint)
+
+
+def _shares_of(groups: NDArray[np.int32], shares: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Add up the shares of the bins of every group."""
+    return np.bincount(groups, weights=shares).astype(np.float64)
 
 
 def _entropy(shares: NDArray[np.float64]) -> float:
