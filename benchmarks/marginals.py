@@ -133,11 +133,11 @@ def command_of(cell: Cell, table: Table, folder: Path, out: Path, python: Path) 
     words += ["--rows-per-unit", str(table.schema.unit.rows_per_unit)]
     for name, value in json.loads(cell.options).items():
         words += [f"--{name}", str(value)]
-    if cell.generator == "tab-pe":
+    if cell.generator in ("tab-pe", "datasynthesizer"):
         places = {column.name: place for place, column in enumerate(table.schema.modelled)}
         ordered = [places[column.name] for column in table.schema.modelled if column.levels > 2]
         words += ["--ordered", *map(str, ordered)] if ordered else []
-        words += ["--label", str(places[table.label])] if table.label else []
+        words += ["--label", str(places[table.label])] if table.label and cell.generator == "tab-pe" else []
     return [str(python), *words, *common]
 
 

@@ -65,9 +65,6 @@ _PIECE = 2**20
 
 _MAPS = {one.kind: one for one in FEATURE_MAPS}
 
-_DEPENDENCE = "dependence"
-"""How the bundle names a choice by how much a column depends on others."""
-
 _OF_NOISE = {"gaussian": "gaussian_rows", "laplace": "discrete_laplace"}
 
 
@@ -252,7 +249,7 @@ def _choice_to_json(answer: Selection, place: int, arrays: ArrayFile) -> dict[st
         return {
             "receipt": answer.receipt.to_dict(),
             "index": answer.index,
-            "score": _DEPENDENCE,
+            "score": candidate.score,
             "columns": list(candidate.columns),
             "sizes": list(candidate.one_hot.sizes),
             "bins": [_bins_to_json(one, arrays) for one in candidate.one_hot.bins],
@@ -278,10 +275,8 @@ def _choice_from_json(said: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]
     """Return the selection from candidate, index and receipt."""
     bins = tuple(bins_from(one, arrays) for one in said["bins"])
     if "score" in said:
-        if said["score"] != _DEPENDENCE:
-            raise PrivacyError(f"the choice '{said['receipt']['query']}' has a score of an unknown kind.")
         counted = OneHot(tuple(map(str, said["columns"])), bins, tuple(map(int, said["sizes"])))
-        return Selection(Receipt.from_dict(said["receipt"]), int(said["index"]), Dependence(counted))
+        return Selection(Receipt.from_dict(said["receipt"]), int(said["index"]), Dependence(counted, said["score"]))
     table = arrays[said["table"]]
     sizes = tuple(size if one is None else one.size for size, one in zip(table.shape, bins, strict=True))
     one_hot = OneHot(tuple(map(str, said["columns"])), bins, sizes)

@@ -170,7 +170,8 @@ class PrivateChoice(Question[ChoicePlan, Selection]):
         schema.require_whole_rows()
         if not self.candidates:
             raise PrivacyError("A selection needs at least one candidate.")
-        if {type(candidate) for candidate in self.candidates} not in ({Candidate}, {Dependence}):
+        kinds = {(type(one), one.score if isinstance(one, Dependence) else "") for one in self.candidates}
+        if kinds not in ({(Candidate, "")}, {(Dependence, "R")}, {(Dependence, "F")}):
             raise PrivacyError("All candidates of a selection must be scored in the same way, and in a known one.")
         for candidate in self.candidates:
             candidate.one_hot.check_codes(schema)
@@ -186,7 +187,7 @@ class PrivateChoice(Question[ChoicePlan, Selection]):
         for one, bins in ((one, one.one_hot.bins) for one in self.candidates):
             digests = [None if each is None else each.digest for each in bins]
             if isinstance(one, Dependence):
-                found.add_words(["dependence", list(one.columns), list(one.one_hot.sizes), digests])
+                found.add_words([one.score, list(one.columns), list(one.one_hot.sizes), digests])
                 continue
             found.add_words([list(one.columns), float(one.weight), float(one.penalty), digests])
             found.add_array(one.table)

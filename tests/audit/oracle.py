@@ -35,8 +35,8 @@ def sensitivity(question: FeatureMap | UnitQuestion | tuple, world: World) -> fl
         longest = math.sqrt(len(question.parameters)) if by_number else 1.0
         return longest if world.schema.neighbours is Neighbours.ADD_REMOVE else 2 * longest
     if isinstance(question, tuple):
-        of_parents = bool(question) and isinstance(question[0], Dependence)
-        norm, diameter = (2.0, 3.0) if of_parents else (1.0, 2.0)
+        score = question[0].score if question and isinstance(question[0], Dependence) else ""
+        norm, diameter = {"R": (2.0, 3.0), "F": (1.0, 1.0), "": (1.0, 2.0)}[score]
     else:
         blocks = list(_blocks(question))
         norm = math.sqrt(sum(block[0] ** 2 for block in blocks))

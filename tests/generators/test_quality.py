@@ -24,6 +24,7 @@ OPTIONS = {
     "kahm": {},
     "kernel-sos": {"features": 300, "support": 60, "steps": 60},
     "dp-mixture": {},
+    "privbayes": {},
 }
 
 

@@ -18,7 +18,7 @@ from synth.privacy.costs import Bound
 from synth.privacy.counting import PrivateRows
 from synth.privacy.feature_maps import OneHot
 from synth.privacy.more import dependence
-from synth.privacy.more.dependence import ONE_DEPENDENCE, Dependence, dependences_of
+from synth.privacy.more.dependence import ONE_BINARY, ONE_DEPENDENCE, Dependence, dependences_of
 from synth.privacy.selection import SCORE_STEP, Candidate, PrivateChoice
 from synth.privacy.session import PrivateSession
 from synth.privacy.table import PrivateTable
@@ -112,6 +112,48 @@ def test_one_row_moves_it_by_no_more_than_is_proved() -> None:
     assert 2.79 < replaced <= ONE_DEPENDENCE.diameter
 
 
+def determined(table: Table) -> int:
+    """F of a table of two values, by the product."""
+    return dependence._determined(table.astype(np.int32), BITS)
+
+
+def determined_by_hand(table: Table) -> int:
+    """F by trying every value for every cell of the parents."""
+    n, cells = int(table.sum()), range(table.shape[1])
+    missing = []
+    for given in itertools.product((0, 1), repeat=len(cells)):
+        kept = [sum(int(table[value, p]) for p in cells if given[p] == value) for value in (0, 1)]
+        missing.append(max(n - 2 * kept[0], 0) + max(n - 2 * kept[1], 0))
+    return -(min(missing) << BITS) // 2
+
+
+def binary_tables() -> Iterator[Table]:
+    yield from (table for table in small_tables() if table.shape[0] == 2)
+    random = np.random.default_rng(5)
+    for _ in range(300):
+        yield random.integers(0, random.integers(1, 9), (2, random.integers(1, 6)))
+
+
+def moves_of_f() -> tuple[float, float]:
+    most = [0, 0]
+    for table in binary_tables():
+        before = determined(table)
+        after = [determined(plus(table, cell)) for cell in np.ndindex(table.shape)]
+        most = [max(most[0], *(abs(one - before) for one in after)), max(most[1], max(after) - min(after))]
+    return most[0] * 2.0**-BITS, most[1] * 2.0**-BITS
+
+
+def test_f_is_what_the_paper_defines() -> None:
+    for table in binary_tables():
+        assert determined(table) == determined_by_hand(table)
+    assert determined(np.array([[50, 0], [0, 50]])) == 0
+    assert determined(np.array([[25, 25], [25, 25]])) == -50 * 2**BITS
+
+
+def test_one_row_moves_f_by_one_under_either_relation() -> None:
+    assert moves_of_f() == (ONE_BINARY.norm, ONE_BINARY.diameter) == (1.0, 1.0)
+
+
 def test_the_largest_table_leaves_no_whole_number() -> None:
     """Half of the most rows of a table in either corner: the sum inside is 2^53, and the score 2^25 rows."""
     counts = np.array([2**25, 0, 0, 2**25], dtype=np.int32)
@@ -154,6 +196,14 @@ def test_its_receipt_states_the_bound_of_a_unit(world: str) -> None:
     )
 
 
+@pytest.mark.parametrize("world", WORLDS)
+def test_the_receipt_of_f_states_one_row_for_each_of_a_unit(world: str) -> None:
+    row_count, rows_per_unit, _ = WORLDS[world]
+    halves = OneHot(("x", "y"), (np.array([0, 1, 1]), None), (3, 3))
+    chosen = asked(session_of(row_count, rows_per_unit), Dependence(halves, "F"))
+    assert chosen.receipt.sensitivity == rows_per_unit
+
+
 def test_without_noise_the_best_is_chosen() -> None:
     chosen = asked(session_of("private", 1), family("x", "z"), family("y", "x"), family("z", "y"))
     assert chosen.candidate.columns == ("y", "x")
@@ -170,6 +220,13 @@ def test_what_cannot_be_scored_is_refused_before_it_is_paid() -> None:
         asked(session, family("x", "nothing"))
     with pytest.raises(PrivacyError, match="depends on at least one other column"):
         family("x")
+    halves = OneHot(("x", "y"), (np.array([0, 1, 1]), None), (3, 3))
+    with pytest.raises(PrivacyError, match="scored in the same way"):
+        asked(session, Dependence(halves), Dependence(halves, "F"))
+    with pytest.raises(PrivacyError, match="F scores a column of two values"):
+        Dependence(family("x", "y").one_hot, "F")
+    with pytest.raises(PrivacyError, match="scored by R or F"):
+        Dependence(halves, "I")  # type: ignore[arg-type]
     assert session.remaining_share == 1.0
     assert not session.receipts
 
@@ -183,6 +240,8 @@ def test_every_part_of_a_question_changes_its_digest() -> None:
         (family("x", "y", "z"),),
         (Dependence(halves),),
         (family("x", "y"), family("x", "z")),
+        (Dependence(OneHot(("x", "y"), (np.array([0, 0, 1]), None), (3, 3))),),
+        (Dependence(OneHot(("x", "y"), (np.array([0, 0, 1]), None), (3, 3)), "F"),),
         (Candidate(family("x", "y").one_hot, np.zeros((3, 3))),),
     ]
     assert len({PrivateChoice(one).digest() for one in questions}) == len(questions)
@@ -227,14 +286,29 @@ def plant_rounded_away_from_each_other(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(dependence, "_dependence", coarse)
 
 
+def plant_half_the_bound_of_f(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(dependence, "ONE_BINARY", Bound(0.5, 0.5))
+
+
+def plant_the_bound_of_f_for_r(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Dependence, "bound", property(lambda self: ONE_BINARY))
+
+
+def plant_f_that_counts_every_row_twice(patch: pytest.MonkeyPatch) -> None:
+    right = dependence._determined
+    patch.setattr(dependence, "_determined", lambda counts, bits: 2 * right(counts, bits))
+
+
 PLANTED = {name.removeprefix("plant_"): plant for name, plant in list(globals().items()) if name.startswith("plant_")}
 
 
 def noticed() -> bool:
     checks = [
         *(lambda world=world: test_its_receipt_states_the_bound_of_a_unit(world) for world in WORLDS),
+        *(lambda world=world: test_the_receipt_of_f_states_one_row_for_each_of_a_unit(world) for world in WORLDS),
         test_it_is_what_the_paper_defines,
         test_one_row_moves_it_by_no_more_than_is_proved,
+        test_one_row_moves_f_by_one_under_either_relation,
     ]
     for check in checks:
         try:

@@ -1,7 +1,7 @@
 """PrivBayes as DataSynthesizer 0.1.13 publishes it (Ping 2017), on codes whose number is declared.
 
     python datasynthesizer.py --input codes.npy --domain domain.json --epsilon E --delta D --neighbours add_remove
-                              --rows N --seed S --out synthetic.npy [--degree K]
+                              --rows N --seed S --out synthetic.npy [--degree K] [--ordered PLACES] [--bins B]
 
 For comparisons. Its network, noisy tables and rows are the package's own; what it reads from rows otherwise (types,
 ranges, which values there are) is left out: see ``README.md``. Run by the package's environment.
@@ -58,22 +58,37 @@ def synthetic(codes: np.ndarray, sizes: list[int], *, epsilon: float, degree: in
     return DataGenerator.generate_encoded_dataset(rows, description)[names].to_numpy(dtype=np.int64)
 
 
+def binned(codes: np.ndarray, sizes: list[int], ordered: list[int], bins: int) -> tuple[np.ndarray, list[int]]:
+    """Put numbers into equal parts of their declared range, as the package does by default; return the new sizes."""
+    made, new = codes.astype(np.int64), [min(size, bins) if d in ordered else size for d, size in enumerate(sizes)]
+    for d in ordered:
+        made[:, d] = made[:, d] * new[d] // sizes[d]
+    return made, new
+
+
+def unbinned(rows: np.ndarray, sizes: list[int], new: list[int], seed: int) -> np.ndarray:
+    """Draw codes evenly inside the parts, as the package does."""
+    made, random = rows.copy(), np.random.default_rng([seed, 1])
+    for d, (size, parts) in enumerate(zip(sizes, new, strict=True)):
+        edges = -(-np.arange(parts + 1) * size // parts)  # the first code of every part
+        made[:, d] = random.integers(edges[rows[:, d]], edges[rows[:, d] + 1])
+    return made
+
+
 def main() -> None:
     """Do what is asked on the command line."""
     parser = parser_of(__doc__)
     parser.add_argument("--degree", type=int, default=1)
+    parser.add_argument("--ordered", type=int, nargs="*", default=[], help="places of numbers")
+    parser.add_argument("--bins", type=int, default=20, help="of a number; the package's default")
     asked = parser.parse_args()
     if asked.neighbours != "add_remove" or asked.rows_per_unit != 1:
         sys.exit("DataSynthesizer's noise is that of one row more or less.")
+    sizes = json.loads(asked.domain.read_text(encoding="utf-8"))
+    codes, new = binned(np.load(asked.input), sizes, asked.ordered, asked.bins)
     with contextlib.redirect_stdout(io.StringIO()):
-        rows = synthetic(
-            np.load(asked.input),
-            json.loads(asked.domain.read_text(encoding="utf-8")),
-            epsilon=asked.epsilon,
-            degree=asked.degree,
-            rows=asked.rows,
-            seed=asked.seed,
-        )
+        rows = synthetic(codes, new, epsilon=asked.epsilon, degree=asked.degree, rows=asked.rows, seed=asked.seed)
+    rows = unbinned(rows, sizes, new, asked.seed)
     np.save(asked.out, rows)
 
 

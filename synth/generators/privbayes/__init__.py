@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, Literal
 
 from synth.generators.options import Between, Options
 from synth.generators.protocol import Card, Tuned
@@ -29,6 +29,10 @@ class PrivBayesOptions(Options):
 
     parents: Annotated[int, Between(1, 5)] = 3
     """Maximum number of columns that a column depends on directly."""
+
+    score: Literal["R", "F"] = "R"
+    """What parents are chosen by. R: the rows that would have to move for a column to be independent of its parents. F:
+    those for its parents to determine it; only if every column has at most two values, and then with less noise."""
 
 
 CONSTANTS = (

@@ -11,7 +11,7 @@ from typing import ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from synth.errors import InputError
+from synth.errors import ConfigError, InputError
 from synth.generators.adaptive.bins import ColumnBins
 from synth.generators.adaptive.coarsening import Coarseness, coarsen
 from synth.generators.one_way_marginals import OneWayMarginals, measure_one_way_marginals
@@ -25,6 +25,7 @@ from synth.privacy.answers import AnswerSource
 from synth.privacy.feature_maps import Stack
 from synth.privacy.more.dependence import Dependence
 from synth.progress import Progress
+from synth.schema import column_title
 
 __all__ = ["PrivBayes"]
 
@@ -33,6 +34,9 @@ _MEAN_NOISE = math.sqrt(2.0 / math.pi)
 
 _EVEN = 0.02
 """Share of a table in which its columns are independent: what is drawn where its parents have next to no rows."""
+
+_MOST_LISTED = 100
+"""Most columns whose parents are listed among the facts."""
 
 _RAKING = 5
 """Times that a table is scaled to agree with each of its columns."""
@@ -100,6 +104,12 @@ class PrivBayes(Generator):
     def __init__(self, task: GeneratorTask, options: PrivBayesOptions) -> None:
         self._task, self._options = task, options
         self._columns = task.schema.modelled
+        longest = max(self._columns, key=lambda column: column.size)
+        if options.score == "F" and longest.size > 2:
+            raise ConfigError(
+                f"generator 'privbayes' with score F needs columns of at most two values, missing cells included; "
+                f"'{column_title(task.schema, longest.name)}' has {longest.size:,}. Choose score R."
+            )
         self._bins: tuple[ColumnBins, ...] = ()
         self._order: tuple[int, ...] = ()
         self._conditionals: dict[int, _Conditional] = {}
@@ -173,7 +183,7 @@ class PrivBayes(Generator):
 
     def facts(self) -> tuple[Fact, ...]:
         """Return the network: the parents of every column, in the order in which columns are drawn."""
-        names = [column.name for column in self._columns]
+        names = [column_title(self._task.schema, column.name) for column in self._columns]
         rows = tuple(
             (
                 names[d],
@@ -190,7 +200,7 @@ class PrivBayes(Generator):
                 value=depending,
                 sentence="Parents were chosen privately; a column is drawn from its own table, given its parents.",
                 header=("column", "depends on", "cells"),
-                rows=rows,
+                rows=rows[:_MOST_LISTED],
             ),
         )
 
@@ -242,7 +252,7 @@ class PrivBayes(Generator):
                 network.extend(Family(d, (), 0) for d in waiting)
                 break
             choice = session.noisy_max(
-                [Dependence(families.one_hot(family)) for family in offered],
+                [Dependence(families.one_hot(family), self._options.score) for family in offered],
                 share=left * self._options.network_share / rounds,
                 query=f"parents {len(network)}",
                 source=self._source,
