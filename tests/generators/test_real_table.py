@@ -33,9 +33,10 @@ LEAST_AREA = {
     "dp-hp-adaptive": 0.87,
     "kahm": 0.85,
     "dp-mixture": 0.87,
+    "privbayes": 0.85,
     "kernel-sos": 0.79,
 }
-"""Measured 0.53, 0.90, 0.89, 0.89, 0.90, 0.88, 0.89 and 0.82 at epsilon 1; the rest is room for noise.
+"""Measured 0.53, 0.90, 0.89, 0.89, 0.90, 0.88, 0.89, 0.87 and 0.82 at epsilon 1; the rest is room for noise.
 
 The first forgets the label; the last takes six numbers and the sex alone.
 """
