@@ -36,21 +36,13 @@ class PrivBayesOptions(Options):
 
 
 _FIT = "synth.generators.privbayes.privbayes"
-_NETWORK = "synth.generators.privbayes.network"
 
 CONSTANTS = (
-    Tuned("columns_share", "tenths of less or more were farther in sets of three columns", "discretised Adult"),
+    Tuned("columns_share", "a tenth more or less was farther in sets of three columns", "discretised Adult"),
     Tuned("network_share", "that of the paper; half of it was no better", "discretised Adult"),
     Tuned("usefulness", "that of the paper; half or twice as much was no better", "discretised Adult"),
     Tuned("_EVEN", "less than a row in most cells; more blurs what was counted", "discretised Adult", _FIT),
     Tuned("_RAKING", "more changed nothing", "discretised Adult", _FIT),
-    Tuned("_PARTS", "halves of halves", "none", _NETWORK),
-    Tuned(
-        "_OWN_PARTS",
-        "without parts, fewer parents fit: .089 over three columns, not .085",
-        "discretised Adult",
-        _NETWORK,
-    ),
 )
 """The numbers that were chosen."""
 
@@ -62,11 +54,11 @@ CARD = Card(
         "Counts every column, privately chooses for each one the columns that it depends on, and counts it together "
         "with these."
     ),
-    best_for="A model that can be read: one table says which columns each column is drawn from. It is fitted in seconds.",
+    best_for="A model that can be read, and is fitted in seconds: one table says what each column is drawn from.",
     loses_where=(
         "Sets of two and three columns, and predictions, at every budget we tried: dp-hp-adaptive is better there. "
-        "independent-by-class trains better classifiers. A relation is lost unless its columns became parents of each "
-        "other."
+        "independent-by-class trains better classifiers. A relation is lost unless the chosen parents "
+        "carry it."
     ),
     keeps_people=(
         "Kept: how many rows somebody has, and in most cases categories that stay the same from row to row. Numbers of "
