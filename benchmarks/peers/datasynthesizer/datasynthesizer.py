@@ -59,7 +59,7 @@ def synthetic(codes: np.ndarray, sizes: list[int], *, epsilon: float, degree: in
 
 
 def binned(codes: np.ndarray, sizes: list[int], ordered: list[int], bins: int) -> tuple[np.ndarray, list[int]]:
-    """Put numbers into equal parts of their declared range, as the package does by default; return the new sizes."""
+    """Put numbers into equal parts of their declared range, as the package does; return the new sizes."""
     made, new = codes.astype(np.int64), [min(size, bins) if d in ordered else size for d, size in enumerate(sizes)]
     for d in ordered:
         made[:, d] = made[:, d] * new[d] // sizes[d]
@@ -80,7 +80,7 @@ def main() -> None:
     parser = parser_of(__doc__)
     parser.add_argument("--degree", type=int, default=1)
     parser.add_argument("--ordered", type=int, nargs="*", default=[], help="places of numbers")
-    parser.add_argument("--bins", type=int, default=20, help="of a number; the package's default")
+    parser.add_argument("--bins", type=int, default=256, help="most parts of a number; the package's default is 20")
     asked = parser.parse_args()
     if asked.neighbours != "add_remove" or asked.rows_per_unit != 1:
         sys.exit("DataSynthesizer's noise is that of one row more or less.")
