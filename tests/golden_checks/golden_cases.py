@@ -97,6 +97,7 @@ LATER = {
     "kernel-sos": (NUMBERS, ADD_REMOVE, LABEL, "kernel-sos", "{features: 60, support: 20, steps: 10}", 400),
     "independent-whole-people": (COLUMNS, WHOLE, "", "independent", "{bins: 8}", 400),
     "dp-mixture": (COLUMNS, REPLACE, LABEL, "dp-mixture", "{components: 2, steps: 3}", 400),
+    "privbayes": (COLUMNS, ADD_REMOVE, LABEL, "privbayes", "{bins: 8, usefulness: 1.0}", 400),
 }
 """The same of generators without a transcript."""
 
