@@ -28,6 +28,7 @@ from synth.models.joint_model import MarkovRandomFieldFitter, MixtureFitter
 from synth.models.sos_estimation import sobol_pool
 from synth.privacy.answers import AnswerSource, RowCount
 from synth.privacy.feature_maps import Constant, OneHot, Stack
+from synth.privacy.more.dependence import Dependence
 from synth.privacy.more.em_models import GaussianPair, MissingCovariates, RegressionPair
 from synth.privacy.more.em_steps import EMStepQuestion
 from synth.privacy.more.forests import Forest
@@ -308,9 +309,17 @@ def mixture(schema: Schema) -> Callable[[AnswerSource], Any]:
 
 
 def network(schema: Schema) -> Callable[[AnswerSource], Any]:
-    """Parents for every column, though rows are few: pairs and sets of three, whole and in parts."""
+    """Parents for every column, though rows are few: pairs and sets of three, whole and in parts.
+
+    Before them, what determines the label most, by the score for columns of two values.
+    """
+    sizes = dict(zip(schema.names, schema.sizes, strict=True))
+    pairs = [(LABEL, other) for other in ("smoker", "region", "job")]
+    determined = [Dependence(OneHot(pair, (None, None), tuple(sizes[name] for name in pair)), "F") for pair in pairs]
 
     def ask(session: AnswerSource) -> Any:
+        session.noisy_max(determined, share=session.remaining_share / 10, query="determined", source="audit")
+        session = session.sub_session(session.remaining_share)
         task = GeneratorTask(schema, LABEL, seed=0, device="cpu")
         options = {"bins": 6, "parents": 2, "usefulness": 50.0}
         return make("privbayes", task, options).fit(Crowded(session), NullProgress())

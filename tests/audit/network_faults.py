@@ -33,6 +33,11 @@ def _(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(dependence, "ONE_DEPENDENCE", Bound(2.0, 2.0))
 
 
+@network_fault("two values bounded by half a row")
+def _(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(dependence, "ONE_BINARY", Bound(0.5, 0.5))
+
+
 @network_fault("dependences counted twice")
 def _(patch: pytest.MonkeyPatch) -> None:
     right = selection.dependences_of
