@@ -1,4 +1,4 @@
-"""Twenty-two declarations drawn by seeds, each carried from the bytes of a file to a bundle that verifies, or refused."""
+"""Declarations drawn by twenty-two seeds, each carried from the bytes of a file to a bundle that verifies, or refused."""
 
 from __future__ import annotations
 
