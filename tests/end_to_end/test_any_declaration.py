@@ -1,4 +1,4 @@
-"""Declarations drawn by twenty-two seeds, each carried from the bytes of a file to a bundle that verifies, or refused."""
+"""Declarations drawn by twenty-two seeds, each carried from the bytes of a file to a verified bundle, or refused."""
 
 from __future__ import annotations
 
