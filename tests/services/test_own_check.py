@@ -112,7 +112,8 @@ def test_a_check_that_could_not_be_completed_is_done_later_and_releases_once(tab
     run_id = unchecked(table, tmp_path / "out")
     assert state_of(run_id) == (WorkState.UNCHECKED, [ChargeState.SPENT], 2.0)
     folder = kept_of(run_id).parents[1]
-    assert [path.name for path in folder.rglob("*") if path.is_file()] == [run_folder.UNRELEASED], "also no answers"
+    there = {path.name for path in folder.rglob("*") if path.is_file()}
+    assert there == {run_folder.UNRELEASED, run_folder.DEVICE}, "also no answers"
     assert not (tmp_path / "out" / "bundle.zip").exists()
     with Application.from_environment() as application:
         with pytest.raises(JobError, match="not released yet"):
@@ -178,7 +179,8 @@ def test_what_then_does_not_hold_is_never_released(
     with pytest.raises(JobError, match="so nothing is released"):
         check_again_locally(run_id, tmp_path / "again")
     assert state_of(run_id) == (WorkState.FAILED, [ChargeState.FAILED_SPENT], 2.0)
-    assert {path.name for path in kept_of(run_id).parent.iterdir()} == {run_folder.UNRELEASED, run_folder.INCIDENT}
+    there = {path.name for path in kept_of(run_id).parent.iterdir()}
+    assert there == {run_folder.UNRELEASED, run_folder.INCIDENT, run_folder.DEVICE}
     assert not (kept_of(run_id).parents[1] / "bundle.zip").exists()
     with pytest.raises(JobError, match="This run is failed"):
         check_again_locally(run_id, tmp_path / "once more")

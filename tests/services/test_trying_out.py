@@ -234,13 +234,13 @@ def test_trying_out_trains_for_a_moment_also_where_the_generator_chooses_the_ste
     generator: str, settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     trained: list[int] = []
-    train = NeuralGenerator._train
+    train = NeuralGenerator.train
 
-    def counted(self: NeuralGenerator, distance_to: Any, *, steps: int, progress: Progress) -> None:
-        trained.append(steps)
-        train(self, distance_to, steps=steps, progress=progress)
+    def counted(self: NeuralGenerator, models: Any, released: Any, progress: Progress) -> None:
+        trained.append(self.steps)
+        train(self, models, released, progress)
 
-    monkeypatch.setattr(NeuralGenerator, "_train", counted)
+    monkeypatch.setattr(NeuralGenerator, "train", counted)
     try_out(replace(CONFIG, generator=generator), settings, NullProgress())
     assert len(trained) == 2
     assert max(trained) <= 100
