@@ -172,6 +172,7 @@ FIELDS: tuple[Field, ...] = (
     Field(_ANSWERS, "selections[].bins[].**", "the chosen candidate", "the candidates that the generator offers", _ASKED),
     Field(_ANSWERS, "selections[].weight", "the chosen candidate", "the candidates that the generator offers", _ASKED),
     Field(_ANSWERS, "selections[].score", "the chosen candidate", "the candidates that the generator offers", _ASKED),
+    Field(_ANSWERS, "selections[].sizes[]", "the chosen candidate", "the candidates that the generator offers", _ASKED),
     Field(_ANSWERS, "selections[].penalty", "the chosen candidate", "the candidates that the generator offers", _ASKED),
     Field(_ANSWERS, "gradients[].parameters", "where a gradient was taken", "the answers before it", _ASKED),
     Field(_ANSWERS, "gradients[].clip", "what was asked", "what the model asks", _ASKED),
