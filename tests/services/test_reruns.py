@@ -75,10 +75,10 @@ def test_noise_is_fresh_in_every_run(
     made: list[bytes] = []
     right = reports._remade
 
-    def watched(config: Any, rows: Any) -> Any:
-        remade = right(replace(config, epsilon=0.5), rows)
-        made.append(b"".join(codes.tobytes() for codes in remade.rows))
-        assert len(rows.units) == 300
+    def watched(config: Any, several: Any) -> Any:
+        remade = right(replace(config, epsilon=0.5), several)
+        made.extend(b"".join(codes.tobytes() for codes in one.rows) for one in remade)
+        assert [len(rows.units) for rows in several] == [300]
         return remade
 
     monkeypatch.setattr(reports, "_remade", watched)

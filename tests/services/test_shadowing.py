@@ -80,8 +80,9 @@ def test_a_generator_that_copies_its_rows_is_caught_in_a_real_run(
     settings, run_id = run
     right: Callable[..., Any] = reports._remade
 
-    def copied(config: Any, rows: Any) -> Any:
-        return replace(right(config, rows), rows=rows.codes)
+    def copied(config: Any, several: Any) -> Any:
+        made = right(config, several)
+        return [replace(one, rows=rows.codes) for one, rows in zip(made, several, strict=True)]
 
     monkeypatch.setattr(reports, "_remade", copied)
     assert attack(settings, run_id, 32).state is WorkState.REPORTED

@@ -85,9 +85,9 @@ def test_people_are_attacked_and_predicted_for_with_all_of_their_rows(
     tables: list[UnitRows] = []
     right = reports._remade
 
-    def seen(config: Any, rows: UnitRows) -> Any:
-        tables.append(rows)
-        return right(config, rows)
+    def seen(config: Any, several: list[UnitRows]) -> Any:
+        tables.extend(several)
+        return right(config, several)
 
     monkeypatch.setattr(reports, "_remade", seen)
     attack(settings, run_id, 16)
@@ -105,7 +105,12 @@ def test_people_are_attacked_and_predicted_for_with_all_of_their_rows(
 def test_a_generator_that_copies_people_is_caught(run: tuple[Settings, str], monkeypatch: pytest.MonkeyPatch) -> None:
     settings, run_id = run
     right = reports._remade
-    monkeypatch.setattr(reports, "_remade", lambda config, rows: replace(right(config, rows), rows=rows.codes))
+
+    def copied(config: Any, several: list[UnitRows]) -> Any:
+        made = right(config, several)
+        return [replace(one, rows=rows.codes) for one, rows in zip(made, several, strict=True)]
+
+    monkeypatch.setattr(reports, "_remade", copied)
     attack(settings, run_id, 32)
     found = reported(settings, run_id)
     assert found["attacks.shadow.area"]["value"] > 0.8
