@@ -75,13 +75,15 @@ def _moving(run_id: str) -> None:
     course = course_of(run)
     words = "Waiting for a free slot" if run.state == "queued" else phase_words(run, course)
     left = f" · {course.left}" if course.left else ""
-    st.progress(course.share, text=f"{words} · {_clock(run.elapsed_seconds)}{_device(run)}{left}")
-    _why_there(run)
-    if run.phase == OWNER_PHASE:
-        note(SEALED)
-    if run.full_disk is not None:
-        st.warning(plain(f"{run.full_disk} {NO_ROOM}"))
-    _losses(run)
+    # In one place of the page: lines that come and go must not close what is open below them.
+    with st.container():
+        st.progress(course.share, text=f"{words} · {_clock(run.elapsed_seconds)}{_device(run)}{left}")
+        _why_there(run)
+        if run.phase == OWNER_PHASE:
+            note(SEALED)
+        if run.full_disk is not None:
+            st.warning(plain(f"{run.full_disk} {NO_ROOM}"))
+        _losses(run)
     note("You can close this page. The run continues; find it under Generate → Runs.")
     with st.popover("Stop"):
         # What stays spent is read before the button that does it.
