@@ -317,9 +317,9 @@ def _(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(PrivateTable, "_column", column)
 
 
-@fault("bins from data")
-def _(patch: pytest.MonkeyPatch) -> None:
-    right, opened = dp_hp_adaptive.coarsen, tables_opened(patch)
+def bins_from_data(patch: pytest.MonkeyPatch, module: Any) -> None:
+    """Have the bins that a generator makes of its columns follow the codes that are present."""
+    right, opened = module.coarsen, tables_opened(patch)
 
     def coarsen(one_ways: Any, options: Any) -> tuple[ColumnBins, ...]:
         found = []
@@ -330,7 +330,12 @@ def _(patch: pytest.MonkeyPatch) -> None:
             found.append(ColumnBins.of(one_way, np.unique(own, return_inverse=True)[1].astype(np.int32)))
         return tuple(found)
 
-    patch.setattr(dp_hp_adaptive, "coarsen", coarsen)
+    patch.setattr(module, "coarsen", coarsen)
+
+
+@fault("bins from data")
+def _(patch: pytest.MonkeyPatch) -> None:
+    bins_from_data(patch, dp_hp_adaptive)
 
 
 @fault("groups from data")

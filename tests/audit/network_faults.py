@@ -6,9 +6,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from faults import fault, tables_opened
+from faults import bins_from_data, fault, tables_opened
 
-from synth.generators.adaptive.bins import ColumnBins
 from synth.generators.privbayes import network, privbayes
 from synth.privacy import selection
 from synth.privacy.costs import Bound
@@ -78,18 +77,7 @@ def _(patch: pytest.MonkeyPatch) -> None:
 
 @network_fault("bins of a network from data")
 def _(patch: pytest.MonkeyPatch) -> None:
-    right, opened = privbayes.coarsen, tables_opened(patch)
-
-    def coarsen(one_ways: Any, options: Any) -> tuple[ColumnBins, ...]:
-        found = []
-        for one_way, bins in zip(one_ways.columns, right(one_ways, options), strict=True):
-            places = np.repeat(np.arange(one_way.grid.size), one_way.grid.width)
-            present = np.isin(np.arange(one_way.grid.size), places[opened[-1]._column(one_way.column.name)])
-            own = np.where(present, bins.bin_of_place, 0)
-            found.append(ColumnBins.of(one_way, np.unique(own, return_inverse=True)[1].astype(np.int32)))
-        return tuple(found)
-
-    patch.setattr(privbayes, "coarsen", coarsen)
+    bins_from_data(patch, privbayes)
 
 
 @network_fault("parents chosen without being charged")
