@@ -20,6 +20,7 @@ from synth.errors import PrivacyError, SynthError
 from synth.privacy.answers import (
     FEATURE_MAPS,
     FINE,
+    STEPS_QUESTIONS,
     NoisyAnswer,
     NoisySum,
     is_known,
@@ -45,6 +46,7 @@ from synth.privacy.more.gradients import GradientQuestion, NoisyGradient, UnitQu
 from synth.privacy.more.lookups import Lookup
 from synth.privacy.more.perturbed_rows import GRIDS, ROW_NOISES, PerturbedRows, RowsQuestion, bounds_of
 from synth.privacy.more.row_sensitivity import CellBound
+from synth.privacy.more.training_steps import NoisySteps
 from synth.privacy.questions import Answer
 from synth.privacy.receipt import Receipt
 from synth.privacy.selection import SCORE_STEP, Candidate, Selection, sensitivity_of_choice
@@ -539,6 +541,51 @@ def _values_from_json(said: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]
     return FoundValues(Receipt.from_dict(said["receipt"]), question, int(said["threshold"]), values)
 
 
+def _steps_problems(answer: NoisySteps, schema: Schema) -> Iterator[str]:
+    """Yield contradictions between the steps of a training, their receipt and the schema."""
+    receipt, question, name = answer.receipt, answer.question, f"The answer to '{answer.receipt.query}'"
+    if receipt.mechanism != question.mechanism:
+        yield f"{name} has a receipt that is not for the steps of such a training."
+        return
+    if answer.whole.size != receipt.dimension:
+        yield f"{name} has a different number of coordinates from its receipt."
+        return
+    if receipt.grid not in _SUM_GRIDS:
+        yield f"The receipt of '{receipt.query}' states a grid that no sum uses."
+    try:
+        question.check(schema)
+        least = question.sensitivity(schema)
+    except SynthError as refusal:
+        yield f"The question '{receipt.query}' cannot be asked about the declared table: {refusal}"
+        return
+    yield from _sensitivity_problems(receipt, least)
+    yield from _variance_problems(receipt)
+    yield from question.problems(receipt)
+
+
+def _steps_to_json(answer: NoisySteps, place: int, arrays: ArrayFile) -> dict[str, Any]:
+    """Return the noisy steps in grid steps, their receipt and their question."""
+    said, tables = answer.question.to_json("question", {})
+    return {
+        "answer": arrays.put(f"steps_{place:04d}", _smallest(answer.whole)),
+        "receipt": answer.receipt.to_dict(),
+        "kind": answer.question.kind,
+        "question": said,
+        "tables": {key: arrays.add(table) for key, table in tables.items()},
+    }
+
+
+def _steps_from_json(said: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> NoisySteps:
+    """Return the steps from whole numbers, receipt and question."""
+    tables = {str(key): arrays[name] for key, name in said["tables"].items()}
+    whole = arrays[said["answer"]]
+    (kind,) = (one for one in STEPS_QUESTIONS if one.kind == said["kind"])
+    question = kind.from_json(said["question"], tables, lambda one: from_description(one, tables))
+    if whole.dtype.kind != "i" or whole.shape != (question.steps, question.dimension):
+        raise ValueError
+    return NoisySteps(Receipt.from_dict(said["receipt"]), question, whole.astype(np.int64))
+
+
 def _sensitivity_problems(receipt: Receipt, least: float) -> Iterator[str]:
     """Yield a problem if a receipt states a smaller sensitivity than its question has."""
     if not receipt.sensitivity >= least * (1 - _RELATIVE):
@@ -570,5 +617,6 @@ ENTRIES: dict[type[Answer], Entry] = {
     Selection: Entry("selections", _choice_to_json, _choice_from_json, _choice_problems, always_listed=True),
     PerturbedRows: Entry("row_releases", _rows_to_json, _rows_from_json, _rows_problems),
     NoisyGradient: Entry("gradients", _gradient_to_json, _gradient_from_json, _gradient_problems),
+    NoisySteps: Entry("steps", _steps_to_json, _steps_from_json, _steps_problems),
     FoundValues: Entry("values", _values_to_json, _values_from_json, _values_problems),
 }

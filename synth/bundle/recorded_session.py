@@ -26,6 +26,7 @@ from synth.privacy.costs import between_neighbours
 from synth.privacy.feature_maps import FeatureMap, OneHot, Stack
 from synth.privacy.more.gradients import NoisyGradient
 from synth.privacy.more.perturbed_rows import PerturbedRows, RowsQuestion
+from synth.privacy.more.training_steps import NoisySteps
 from synth.privacy.questions import Allowance, Answer, Question
 from synth.privacy.receipt import Part, Receipt
 from synth.privacy.selection import Selection
@@ -210,7 +211,7 @@ def _is_same(question: Question[Any, Any], answer: Answer) -> bool:
     if isinstance(answer, PerturbedRows) and isinstance(question, RowsQuestion):
         # The share of the label is not recorded: its receipt says what it cost.
         return question.digest() == replace(answer.question, label_share=question.label_share).digest()
-    if isinstance(answer, NoisyGradient):
+    if isinstance(answer, NoisyGradient | NoisySteps):
         return question.digest() == answer.question.digest()
     return True
 

@@ -32,6 +32,7 @@ from synth.privacy.more.perturbed_rows import LABEL_SHARE, PerturbedRows, RowNoi
 from synth.privacy.more.products import Product
 from synth.privacy.more.responsibilities import Responsibilities
 from synth.privacy.more.row_moments import RowMoments
+from synth.privacy.more.training_steps import NoisySteps, StepsQuestion
 from synth.privacy.noise import NoiseSource
 from synth.privacy.questions import Allowance, Answer, Digest, Numbers, OneReceipt, Question
 from synth.privacy.receipt import PlannedCost, Receipt
@@ -43,6 +44,7 @@ __all__ = [
     "FINE",
     "KINDS",
     "ROW_COUNT_QUERY",
+    "STEPS_QUESTIONS",
     "AnswerSource",
     "AnswerT",
     "NoisyAnswer",
@@ -213,6 +215,9 @@ def sensitivity_of_sum(feature_map: FeatureMap, schema: Schema, *, half_bits: in
     return max(between_neighbours(row, schema), SMALLEST_SENSITIVITY)
 
 
+STEPS_QUESTIONS: tuple[type[StepsQuestion], ...] = ()
+"""What may be asked at every step of a training."""
+
 KINDS: dict[type[Question[Any, Any]], type[Answer]] = {
     NoisySum: NoisyAnswer,
     PrivateChoice: Selection,
@@ -220,6 +225,7 @@ KINDS: dict[type[Question[Any, Any]], type[Answer]] = {
     GradientQuestion: NoisyGradient,
     EMStepQuestion: NoisyGradient,
     ValuesQuestion: FoundValues,
+    **dict.fromkeys(STEPS_QUESTIONS, NoisySteps),
 }
 """What may be asked, and the class of its answer; a session answers exactly these classes."""
 
@@ -329,6 +335,14 @@ class AnswerSource(ABC):
 
     def noisy_gradient(self, question: UnitQuestion, *, share: float, query: str, source: str) -> NoisyGradient:
         """Add up gradients, or the terms of a step of EM, bounded for each unit, with noise; the rest as in `ask`."""
+        return self.ask(question, share=share, query=query, source=source)
+
+    def noisy_steps(self, question: StepsQuestion, *, share: float, query: str, source: str) -> NoisySteps:
+        """Answer a question at every step of a training, with noise; the rest as in :meth:`ask`.
+
+        The training has learned from all steps when this returns, unless the answer repeats an old one; see
+        :meth:`NoisySteps.train`.
+        """
         return self.ask(question, share=share, query=query, source=source)
 
     def perturb_rows(

@@ -27,6 +27,7 @@ from synth.errors import PrivacyError
 
 __all__ = [
     "MAXIMUM_SCALE",
+    "SAMPLING_BITS",
     "CipherStream",
     "LazyUniform",
     "NoiseSource",
@@ -35,6 +36,7 @@ __all__ = [
     "discrete_gaussian",
     "discrete_laplace",
     "exponential_choice",
+    "poisson_sample",
     "random_order",
     "randomised_response",
 ]
@@ -51,6 +53,9 @@ MAXIMUM_SCORE = 2**61
 
 DOUBT = 2.0**-40
 """A closer comparison is decided in exact arithmetic; float64 has an error below 2^-46 here."""
+
+SAMPLING_BITS = 32
+"""Probabilities of a sample are whole multiples of 2^-32."""
 
 _UNIT = 2.0**-64
 _BLOCK = 2**14
@@ -379,6 +384,33 @@ def random_order(source: WordSource, size: int) -> Integers:
             return order.astype(np.int64)
 
 
+def poisson_sample(source: WordSource, size: int, *, rate: int) -> Integers:
+    """Choose each of ``size`` things by itself, with probability exactly rate / 2^32.
+
+    Parameters
+    ----------
+    source : WordSource
+        The random bits.
+    size : int
+        How many things there are.
+    rate : int
+        From 1 to 2^32.
+
+    Returns
+    -------
+    int64 array of shape (number of chosen things,): which, in increasing order
+
+    Raises
+    ------
+    PrivacyError
+        If ``rate`` is out of range.
+    """
+    if not 1 <= rate <= 2**SAMPLING_BITS:
+        raise PrivacyError(f"A sample needs a rate from 1 to 2^{SAMPLING_BITS}, in 2^-{SAMPLING_BITS}, got {rate}.")
+    halves = source.words((size + 1) // 2).view(np.uint32)[:size]
+    return np.flatnonzero(halves <= np.uint32(rate - 1)).astype(np.int64)
+
+
 class NoiseSource(Protocol):
     """The noise that a session draws when it answers a question; nothing else in the program draws privacy noise."""
 
@@ -407,6 +439,10 @@ class NoiseSource(Protocol):
 
     def order(self, size: int) -> NDArray[np.int64]:
         """Draw an order of ``size`` things, all equally likely."""
+        ...
+
+    def sample(self, size: int, *, rate: int) -> NDArray[np.int64]:
+        """Choose each of ``size`` things by itself with probability rate / 2^32; return the chosen ones, in order."""
         ...
 
 
@@ -478,6 +514,10 @@ class SystemNoise:
     def order(self, size: int) -> NDArray[np.int64]:
         """Draw an order of ``size`` things, as :func:`random_order` does."""
         return random_order(self._stream, size)
+
+    def sample(self, size: int, *, rate: int) -> NDArray[np.int64]:
+        """Draw a Poisson sample, as :func:`poisson_sample` does."""
+        return poisson_sample(self._stream, size, rate=rate)
 
     def __repr__(self) -> str:
         return "SystemNoise()"

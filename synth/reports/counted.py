@@ -32,6 +32,7 @@ from synth.privacy.more.perturbed_rows import PerturbedRows
 from synth.privacy.more.products import Product
 from synth.privacy.more.responsibilities import Responsibilities
 from synth.privacy.more.row_moments import RowMoments
+from synth.privacy.more.training_steps import NoisySteps
 from synth.privacy.questions import Answer
 from synth.privacy.selection import Selection
 from synth.reports.code_tables import bin_labels
@@ -56,6 +57,7 @@ _HELD: dict[type, str] = {
     LinearGuess: "counts by the guess of a public classifier",
     OneHot: "counts of the kinds and the size of cells",
     NoisyGradient: "gradients of a loss",
+    NoisySteps: "steps of a training",
     PerturbedRows: "noisy rows",
     Selection: "private choices",
 }
