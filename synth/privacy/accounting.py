@@ -45,6 +45,7 @@ __all__ = [
     "epsilon_of_receipts",
     "log_delta",
     "mu_of_budget",
+    "units_left_beside",
     "worth_for_a_row",
 ]
 
@@ -59,6 +60,9 @@ _TAILS = (12.0, 16.0, 20.0, 24.0, 28.0, 32.0, 36.0)
 
 _TAIL_PART = 1e-6
 """Part of delta that the tails may take before a farther cut is tried."""
+
+_ADDED_BEFORE_SLACK = 1.001
+"""Factor on additive deltas: e^c_t <= exp(9e-5), c_t at the farthest tail, over 1 - ``_TAIL_PART``."""
 
 _MARGIN = 1e-9
 """Relative margin of searches, always on the safe side."""
@@ -196,6 +200,37 @@ class PrivacyBudget:
         if self.neighbours is Neighbours.CELL:
             return self.epsilon * share
         return epsilon_of(self.mu_squared * share, self.delta)
+
+
+def units_left_beside(budget: PrivacyBudget, additive_delta: float) -> int:
+    """Return the most units of mu^2 that a budget holds beside answers that add ``additive_delta``.
+
+    ``epsilon_of(mu_squared_of(units), budget.delta, slack=SLACK_ALLOWANCE, coordinates=COORDINATE_ALLOWANCE,
+    additive_delta=additive_delta)`` never exceeds the budget's epsilon. What the additive delta itself costs is
+    ``budget.units`` less this.
+
+    Parameters
+    ----------
+    budget : PrivacyBudget
+        One that protects whole units, not single cells.
+    additive_delta : float
+        At least 0: the sum of the additive deltas.
+
+    Raises
+    ------
+    PrivacyError
+        If the budget protects single cells, or the additive delta leaves too little of its delta.
+    """
+    if budget.neighbours is Neighbours.CELL:
+        raise PrivacyError("A budget that protects single cells has no part for an additive delta.")
+    if not (math.isfinite(additive_delta) and additive_delta >= 0):
+        raise PrivacyError(f"additive delta must be finite and at least 0, got {additive_delta}.")
+    left = budget.delta - additive_delta * _ADDED_BEFORE_SLACK
+    if left <= 0:
+        raise PrivacyError(
+            f"An additive delta of {additive_delta:g} leaves nothing of delta {budget.delta:g}. Use a larger delta."
+        )
+    return math.floor(mu_of_budget(budget.epsilon, left) ** 2 / MU_UNIT)
 
 
 def epsilon_of_receipts(receipts: Iterable[Receipt], delta: float, budgets: Iterable[PrivacyBudget] = ()) -> float:
