@@ -65,7 +65,7 @@ _CALCULATED = ("sensitivity", "noise_scale", "mu_squared_units", "slack")
 
 _PLANNED = (
     "sequence", "mechanism", "source", "assumptions", "neighbours", "protects", "rows_per_unit", "dimension", "grid",
-    "additive_delta", "private", "pure_units", "cells", "part",
+    "additive_delta", "private", "pure_units", "cells", "part", "sampling_rate", "steps",
 )  # fmt: skip
 """Fields that are the same on every computer."""
 

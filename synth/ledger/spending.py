@@ -12,7 +12,7 @@ from dataclasses import astuple, dataclass, fields
 from operator import add
 
 from synth.errors import BudgetExceededError, InputError
-from synth.privacy.accounting import COORDINATE_ALLOWANCE, SLACK_ALLOWANCE, PrivacyBudget, epsilon_of, mu_of_budget
+from synth.privacy.accounting import COORDINATE_ALLOWANCE, SLACK_ALLOWANCE, PrivacyBudget, epsilon_of, mu_beside
 from synth.privacy.costs import mu_squared_of, units_of
 from synth.privacy.more.cells import pure_epsilon_of, pure_units_of
 from synth.schema import Neighbours
@@ -55,15 +55,17 @@ class Cost:
     pure_units: int = 0
 
     @classmethod
-    def of_budget(cls, epsilon: float, delta: float, neighbours: Neighbours) -> Cost:
+    def of_budget(cls, epsilon: float, delta: float, neighbours: Neighbours, *, additive_delta: float = 0.0) -> Cost:
         """Return the cost of a run that may spend all of (epsilon, delta), including discretisation allowances.
 
-        Noise on single cells is pure and needs no allowance: its cost is epsilon itself.
+        Noise on single cells is pure and needs no allowance: its cost is epsilon itself. Of delta, sampled runs may add
+        ``additive_delta``, beside which less of mu is left.
         """
         if neighbours is Neighbours.CELL:
             return cls(pure_units=pure_units_of(epsilon), charges=1)
         return cls(
-            mu_squared_units=units_of(mu_of_budget(epsilon, delta) ** 2),
+            mu_squared_units=units_of(mu_beside(epsilon, delta, additive_delta) ** 2),
+            additive_delta_units=fine_units_of(additive_delta),
             slack_units=fine_units_of(SLACK_ALLOWANCE),
             coordinates=COORDINATE_ALLOWANCE,
             charges=1,

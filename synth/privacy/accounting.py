@@ -44,6 +44,7 @@ __all__ = [
     "epsilon_of",
     "epsilon_of_receipts",
     "log_delta",
+    "mu_beside",
     "mu_of_budget",
     "units_left_beside",
     "worth_for_a_row",
@@ -202,35 +203,46 @@ class PrivacyBudget:
         return epsilon_of(self.mu_squared * share, self.delta)
 
 
-def units_left_beside(budget: PrivacyBudget, additive_delta: float) -> int:
-    """Return the most units of mu^2 that a budget holds beside answers that add ``additive_delta``.
+def mu_beside(epsilon: float, delta: float, additive_delta: float) -> float:
+    """Return the largest mu that keeps answers that also add ``additive_delta`` within (epsilon, delta).
 
-    ``epsilon_of(mu_squared_of(units), budget.delta, slack=SLACK_ALLOWANCE, coordinates=COORDINATE_ALLOWANCE,
-    additive_delta=additive_delta)`` never exceeds the budget's epsilon. What the additive delta itself costs is
-    ``budget.units`` less this.
+    As :func:`mu_of_budget`, which it is where nothing is added: ``epsilon_of(mu**2, delta, slack=SLACK_ALLOWANCE,
+    coordinates=COORDINATE_ALLOWANCE, additive_delta=additive_delta)`` never exceeds ``epsilon``.
 
     Parameters
     ----------
-    budget : PrivacyBudget
-        One that protects whole units, not single cells.
+    epsilon, delta : float
+        The budget.
     additive_delta : float
         At least 0: the sum of the additive deltas.
 
     Raises
     ------
     PrivacyError
-        If the budget protects single cells, or the additive delta leaves too little of its delta.
+        As :func:`mu_of_budget`, and if the additive delta leaves nothing of delta.
+    """
+    if not (math.isfinite(additive_delta) and additive_delta >= 0):
+        raise PrivacyError(f"additive delta must be finite and at least 0, got {additive_delta}.")
+    _require_budget(epsilon, delta)
+    left = delta - additive_delta * _ADDED_BEFORE_SLACK
+    if left <= 0:
+        raise PrivacyError(f"An additive delta of {additive_delta:g} leaves nothing of delta {delta:g}.")
+    return mu_of_budget(epsilon, left)
+
+
+def units_left_beside(budget: PrivacyBudget, additive_delta: float) -> int:
+    """Return the most units of mu^2 that a budget holds beside answers that add ``additive_delta``, rounded down.
+
+    What the additive delta itself costs is ``budget.units`` less this.
+
+    Raises
+    ------
+    PrivacyError
+        As :func:`mu_beside`, and if the budget protects single cells.
     """
     if budget.neighbours is Neighbours.CELL:
         raise PrivacyError("A budget that protects single cells has no part for an additive delta.")
-    if not (math.isfinite(additive_delta) and additive_delta >= 0):
-        raise PrivacyError(f"additive delta must be finite and at least 0, got {additive_delta}.")
-    left = budget.delta - additive_delta * _ADDED_BEFORE_SLACK
-    if left <= 0:
-        raise PrivacyError(
-            f"An additive delta of {additive_delta:g} leaves nothing of delta {budget.delta:g}. Use a larger delta."
-        )
-    return math.floor(mu_of_budget(budget.epsilon, left) ** 2 / MU_UNIT)
+    return math.floor(mu_beside(budget.epsilon, budget.delta, additive_delta) ** 2 / MU_UNIT)
 
 
 def epsilon_of_receipts(receipts: Iterable[Receipt], delta: float, budgets: Iterable[PrivacyBudget] = ()) -> float:

@@ -23,6 +23,7 @@ __all__ = [
     "between_neighbours",
     "discretisation_slack",
     "exponential_of_mu",
+    "gaussian_of_multiplier",
     "gaussian_on_grid",
     "mu_of_exponential",
     "mu_of_gaussian",
@@ -187,6 +188,23 @@ def gaussian_on_grid(half_bits: int, sensitivity: float, *, dimension: int, unit
     """
     sensitivity = max(sensitivity, SMALLEST_SENSITIVITY)
     variance = _variance(sensitivity * 2.0 ** (2 * half_bits), units)
+    return GaussianPlan(half_bits, sensitivity, variance, discretisation_slack(dimension=dimension, variance=variance))
+
+
+def gaussian_of_multiplier(
+    half_bits: int, sensitivity: float, *, dimension: int, noise_multiplier: float
+) -> GaussianPlan:
+    """Return the least noise on one grid whose standard deviation is at least ``noise_multiplier * sensitivity``.
+
+    Parameters
+    ----------
+    half_bits, sensitivity, dimension
+        As in :func:`gaussian_on_grid`.
+    noise_multiplier : float
+        Standard deviation of the noise over the sensitivity.
+    """
+    sensitivity = max(sensitivity, SMALLEST_SENSITIVITY)
+    variance = math.ceil((noise_multiplier * sensitivity * 2.0 ** (2 * half_bits)) ** 2 * NOISE_MARGIN)
     return GaussianPlan(half_bits, sensitivity, variance, discretisation_slack(dimension=dimension, variance=variance))
 
 

@@ -15,8 +15,16 @@ from dataclasses import dataclass, fields
 from typing import Any, Literal, Self, get_args
 
 from synth.errors import PrivacyError, UnsupportedCostError
-from synth.privacy.costs import GaussianPlan, mu_of_exponential, mu_of_gaussian, mu_of_pure, units_of
+from synth.privacy.costs import (
+    GaussianPlan,
+    discretisation_slack,
+    mu_of_exponential,
+    mu_of_gaussian,
+    mu_of_pure,
+    units_of,
+)
 from synth.privacy.more.cells import CellNoise, pure_units_of_cells, units_of_cells
+from synth.privacy.more.sampled_runs import SampledRun, mu_of_sampled_run, require_additive
 from synth.schema import Neighbours, Schema
 
 __all__ = [
@@ -35,15 +43,21 @@ __all__ = [
 _MARGIN, _STATED_MARGIN = 1e-9, 1e-8
 """How much less than its cost a receipt may state, for differences in the last bits: when added up; in a bundle."""
 
-Mechanism = Literal["discrete_gaussian", "exponential", "gaussian_rows", "discrete_laplace", "randomised_response"]
-"""How an answer was made noisy: a sum; a choice; every row by itself, with Gaussian or with Laplace noise; labels."""
+_SAMPLED_MARGIN = 2.0**-11
+"""The same for sampled runs: two processors may round their mu to neighbouring numbers of 14 binary digits."""
+
+Mechanism = Literal[
+    "discrete_gaussian", "exponential", "gaussian_rows", "discrete_laplace", "randomised_response", "sampled_gaussian"
+]
+"""How an answer was made noisy: a sum; a choice; every row by itself, with Gaussian or with Laplace noise; labels;
+sums of the units that every step of a run draws."""
 
 
 Part = Literal["train", "holdout"]
 """A side of a table: the units that generators learn from, or those held out."""
 
 
-GAUSSIAN = ("discrete_gaussian", "gaussian_rows")
+GAUSSIAN = ("discrete_gaussian", "gaussian_rows", "sampled_gaussian")
 """Mechanisms whose noise on a grid is treated as Gaussian, at the cost of a slack."""
 
 
@@ -65,6 +79,8 @@ class PlannedCost:
     additive_delta: float = 0.0
     pure_units: int = 0
     cells: tuple[CellNoise, ...] = ()
+    sampling_rate: float = 0.0
+    steps: int = 0
     named: str = "{query}"
     assumptions: tuple[str, ...] = ()
 
@@ -79,6 +95,39 @@ class PlannedCost:
             grid=noise.grid,
             mu_squared_units=noise.units,
             slack=noise.slack,
+        )
+
+    @classmethod
+    def of_sampled_run(
+        cls, noise: GaussianPlan, dimension: int, *, sampling_rate: float, steps: int, additive_delta: float
+    ) -> Self:
+        """Return the cost of a run of noisy sums, each of the units that a step draws.
+
+        Parameters
+        ----------
+        noise : GaussianPlan
+            Of one step; its own slack and units do not count.
+        dimension : int
+            Numbers of all steps together.
+        sampling_rate : float
+            Chance of a unit to be taken, in each step.
+        steps : int
+        additive_delta : float
+            What is added to delta beside the mu, as in :func:`mu_of_sampled_run`.
+        """
+        return cls(
+            mechanism="sampled_gaussian",
+            sensitivity=noise.sensitivity,
+            noise_scale=noise.noise_std,
+            dimension=dimension,
+            grid=noise.grid,
+            mu_squared_units=_units_of_run(
+                sampling_rate, steps, noise.noise_std, noise.sensitivity, additive_delta=additive_delta
+            ),
+            slack=discretisation_slack(dimension=dimension, variance=noise.variance),
+            additive_delta=additive_delta,
+            sampling_rate=sampling_rate,
+            steps=steps,
         )
 
 
@@ -110,11 +159,11 @@ class Receipt:
     (gaussian rows), L1 of one cell's numbers (laplace, the dearest column), of one score (exponential), 1 (response);
     the relation and ``rows_per_unit`` are in it already."""
     noise_scale: float
-    """Gaussian: standard deviation of the noise in units of the answer. Laplace: the scale on the dearest column.
-    Exponential: the parameter e. Response: epsilon of one label."""
+    """Gaussian: standard deviation of the noise in units of the answer, of each step. Laplace: the scale on the dearest
+    column. Exponential: the parameter e. Response: epsilon of one label."""
     dimension: int
-    """Gaussian: number of noisy coordinates. Rows: coordinates of one row, as no other row's change between neighbours.
-    Exponential, response: number of candidates, of classes."""
+    """Gaussian: number of noisy coordinates, of all steps. Rows: coordinates of one row, as no other row's change
+    between neighbours. Exponential, response: number of candidates, of classes."""
     grid: float
     """Grid step, in units of the answer."""
     mu_squared_units: int
@@ -122,6 +171,7 @@ class Receipt:
     slack: float
     """Discretisation cost c = 6 dimension (grid / noise_scale)^2, rounded up; 0 where no noise is called Gaussian."""
     additive_delta: float = 0.0
+    """Chance, at most, that what mu promises does not hold: a text of one unit is found; a sampled run's far tail."""
     private: bool = True
     """False when a test's noise source was used; no certificate accepts such a receipt."""
     assumptions: tuple[str, ...] = ()
@@ -132,6 +182,10 @@ class Receipt:
     """Laplace: the noise of every column, in order; one cell changes one column only, a whole row all of them."""
     part: Part = "train"
     """Which side of the table was asked: the rows a generator learns from, or those held out from it."""
+    sampling_rate: float = 0.0
+    """Sampled runs: chance of a unit to be taken, in each step independently; else 0."""
+    steps: int = 0
+    """Sampled runs: number of steps; else 0."""
 
     def __post_init__(self) -> None:
         if self.mechanism not in get_args(Mechanism):
@@ -157,6 +211,24 @@ class Receipt:
             raise self._refusal("part", "train or holdout")
         if (self.mechanism == "discrete_laplace") != bool(self.cells) or not all(cell.is_noise for cell in self.cells):
             raise self._refusal("cells", "four whole numbers for every column, where noise is Laplace")
+        self._require_sampling()
+
+    def _require_sampling(self) -> None:
+        """Refuse what no run of sampled steps can be, and sampling where there is none."""
+        if self.mechanism != "sampled_gaussian":
+            for name in ("sampling_rate", "steps"):
+                if getattr(self, name) != 0:
+                    raise self._refusal(name, "0 where no units are drawn")
+            return
+        if self.neighbours is not Neighbours.ADD_REMOVE:
+            raise PrivacyError(
+                f"Receipt {self.sequence}: steps that draw units protect added and removed units, not "
+                f"'{self.neighbours.value}'."
+            )
+        if self.dimension % max(self.steps, 1):
+            raise self._refusal("dimension", "a multiple of the number of steps")
+        require_additive(self.additive_delta)
+        _run_of(self.sampling_rate, self.steps, self.noise_scale, self.sensitivity)
 
     @property
     def units(self) -> int:
@@ -201,7 +273,7 @@ class Receipt:
         return cls(**{name: _typed(name, value) for name, value in values.items()})
 
 
-_OPTIONAL = {"pure_units", "cells", "part"}
+_OPTIONAL = {"pure_units", "cells", "part", "sampling_rate", "steps"}
 _PLAIN = {"int": int, "float": float, "bool": bool, "str": str, "Mechanism": str, "Part": str}
 _KINDS = {field.name: _PLAIN.get(str(field.type)) for field in fields(Receipt)}
 """The type of a JSON value for each field; None where the field is read separately."""
@@ -230,7 +302,28 @@ def units_of_receipt(receipt: Receipt) -> int:
         return units_of(mu_of_pure(receipt.noise_scale) ** 2)
     if receipt.mechanism == "discrete_laplace":
         return 0 if receipt.neighbours is Neighbours.CELL else units_of_cells(receipt.cells)
+    if receipt.mechanism == "sampled_gaussian":
+        return _units_of_run(
+            receipt.sampling_rate,
+            receipt.steps,
+            receipt.noise_scale,
+            receipt.sensitivity,
+            additive_delta=receipt.additive_delta,
+        )
     return units_of(mu_of_gaussian(sensitivity=receipt.sensitivity, noise_std=receipt.noise_scale) ** 2)
+
+
+def _units_of_run(
+    sampling_rate: float, steps: int, noise_scale: float, sensitivity: float, *, additive_delta: float
+) -> int:
+    """Return the cost of a sampled run beside its additive delta, in units of 2^-40 of mu^2."""
+    run = _run_of(sampling_rate, steps, noise_scale, sensitivity)
+    return units_of(mu_of_sampled_run(run, additive_delta=additive_delta) ** 2)
+
+
+def _run_of(sampling_rate: float, steps: int, noise_scale: float, sensitivity: float) -> SampledRun:
+    """Return the run, with a noise multiplier that is rounded down."""
+    return SampledRun(sampling_rate, steps, math.nextafter(noise_scale / sensitivity, 0.0))
 
 
 def pure_units_of_receipt(receipt: Receipt) -> int:
@@ -251,7 +344,7 @@ def require_honest(receipt: Receipt) -> None:
     least_units, least_pure, least_slack = (
         found(receipt) for found in (units_of_receipt, pure_units_of_receipt, slack_of_receipt)
     )
-    if receipt.mu_squared_units < least_units:
+    if receipt.mu_squared_units < least_units * (1 - _tolerance(receipt)):
         raise PrivacyError(
             f"{name} states a cost of {receipt.mu_squared_units} units; its sensitivity and noise amount to "
             f"{least_units}."
@@ -269,10 +362,16 @@ def require_honest(receipt: Receipt) -> None:
         )
 
 
+def _tolerance(receipt: Receipt) -> float:
+    """Return the part of a cost by which two processors may differ."""
+    return _SAMPLED_MARGIN if receipt.mechanism == "sampled_gaussian" else 0.0
+
+
 def misstated(receipt: Receipt) -> Iterator[str]:
     """Yield where the cost that a receipt states does not match its noise, in either direction."""
     name = f"The receipt of '{receipt.query}'"
-    if abs(units_of_receipt(receipt) - receipt.mu_squared_units) > 1:
+    due = units_of_receipt(receipt)
+    if abs(due - receipt.mu_squared_units) > max(1, due * _tolerance(receipt)):
         yield f"{name} states a cost that does not follow from its sensitivity and noise."
     if abs(pure_units_of_receipt(receipt) - receipt.pure_units) > 1:
         yield f"{name} states a pure epsilon that does not follow from the noise of its cells."

@@ -43,6 +43,7 @@ __all__ = [
     "epsilon_of_sampled_run",
     "mu_of_sampled_run",
     "noise_multiplier_of",
+    "require_additive",
 ]
 
 SAMPLING_DELTA_PART = 2.0**-4
@@ -171,7 +172,7 @@ def mu_of_sampled_run(run: SampledRun, *, additive_delta: float) -> float:
     PrivacyError
         If ``additive_delta`` is out of range, or the run's total loss is too large for the grid.
     """
-    _require_delta(additive_delta)
+    require_additive(additive_delta)
     if run.rate == 1:
         return _rounded_up(math.sqrt(run.steps) / run.noise_multiplier * (1 + 8 * FLOAT))
     curve = _curve(run, additive_delta)
@@ -208,7 +209,7 @@ def epsilon_of_sampled_run(run: SampledRun, delta: float) -> float:
     PrivacyError
         As :func:`mu_of_sampled_run`.
     """
-    _require_delta(delta)
+    require_additive(delta)
     curve = _curve(run, delta / 16)
     place = int(np.searchsorted(-curve.deltas, -delta))
     if place == 0:
@@ -230,7 +231,7 @@ def noise_multiplier_of(rate: float, steps: int, *, mu_squared: float, additive_
     """
     if not (math.isfinite(mu_squared) and mu_squared > 0):
         raise PrivacyError(f"mu squared must be positive and finite, got {mu_squared}.")
-    _require_delta(additive_delta)
+    require_additive(additive_delta)
     _require_rate_and_steps(rate, steps)
 
     def excess(multiplier: float) -> float:
@@ -304,7 +305,8 @@ def _require_rate_and_steps(rate: float, steps: int) -> None:
         raise PrivacyError(f"A run must have 1 to {LARGEST_STEPS:,} steps, got {steps}.")
 
 
-def _require_delta(delta: float) -> None:
+def require_additive(delta: float) -> None:
+    """Refuse a delta for which the curve of a run is not calculated."""
     if not _SMALLEST_DELTA <= delta <= 0.5:
         raise PrivacyError(f"The delta of a sampled run must lie between 1e-100 and 0.5, got {delta}.")
 
