@@ -163,7 +163,7 @@ class RecordedSession(AnswerSource):
     def _compare(self, question: Question[Any, Any], answer: Answer, *, units: int, query: str, source: str) -> None:
         """Plan the question and compare its receipts with the recorded ones."""
         slack = SLACK_ALLOWANCE * units / self._root_units
-        allowed = Allowance(self.schema, units, slack, partial(between_neighbours, schema=self.schema))
+        allowed = Allowance(self.schema, self.budget, units, slack, partial(between_neighbours, schema=self.schema))
         planned = tuple(
             Receipt.of(
                 cost,

@@ -40,8 +40,8 @@ __all__ = [
 ]
 
 CANNOT_SHOW = (
-    "that the noise was really drawn from the stated distribution at the stated scale, or a private choice with the "
-    "stated parameter",
+    "that the noise was really drawn from the stated distribution at the stated scale, a private choice with the "
+    "stated parameter, or random rows with the stated probability",
     "that the receipts are complete: that no other question was asked about the rows",
     "which other candidates a private choice was made from: only the chosen one is kept",
     "that the declared unit is right: that no one has more rows than stated, under one id or several",

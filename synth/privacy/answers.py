@@ -32,6 +32,7 @@ from synth.privacy.more.perturbed_rows import LABEL_SHARE, PerturbedRows, RowNoi
 from synth.privacy.more.products import Product
 from synth.privacy.more.responsibilities import Responsibilities
 from synth.privacy.more.row_moments import RowMoments
+from synth.privacy.more.sampled_gradients import SampledGradients
 from synth.privacy.more.training_steps import NoisySteps, StepsQuestion
 from synth.privacy.noise import NoiseSource
 from synth.privacy.questions import Allowance, Answer, Digest, Numbers, OneReceipt, Question
@@ -215,7 +216,7 @@ def sensitivity_of_sum(feature_map: FeatureMap, schema: Schema, *, half_bits: in
     return max(between_neighbours(row, schema), SMALLEST_SENSITIVITY)
 
 
-STEPS_QUESTIONS: tuple[type[StepsQuestion], ...] = ()
+STEPS_QUESTIONS: tuple[type[StepsQuestion], ...] = (SampledGradients,)
 """What may be asked at every step of a training."""
 
 KINDS: dict[type[Question[Any, Any]], type[Answer]] = {

@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from synth.errors import PrivacyError
+from synth.privacy.accounting import PrivacyBudget
 from synth.privacy.costs import Bound, GaussianPlan, gaussian_on_grid
 from synth.privacy.counting import PrivateRows
 from synth.privacy.feature_maps import FeatureMap
@@ -47,11 +48,12 @@ Numbers = tuple[NDArray[np.int64], ...]
 class Allowance:
     """What a question may cost, and about which table it is asked; all of it public.
 
-    ``units`` are those of the budget, ``slack`` is the discretisation cost c, and ``between_neighbours`` turns the
-    bound of one row into that of one unit.
+    ``units`` are those of ``budget``, the whole one, that the question may spend; ``slack`` is its discretisation cost
+    c, and ``between_neighbours`` turns the bound of one row into that of one unit.
     """
 
     schema: Schema
+    budget: PrivacyBudget
     units: int
     slack: float
     between_neighbours: Callable[[Bound], float]

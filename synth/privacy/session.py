@@ -192,7 +192,7 @@ class PrivateSession(AnswerSource):
         question.check(self.schema)
         units = self._affordable(share)
         slack = SLACK_ALLOWANCE * units / self._root_units
-        plan = question.plan(Allowance(self.schema, units, slack, self._between_neighbours))
+        plan = question.plan(Allowance(self.schema, self._budget, units, slack, self._between_neighbours))
         if question.tells_row_count:
             question.check_size(plan, self._table._rows)
         self._open(query, units, coordinates=plan.coordinates)

@@ -451,7 +451,8 @@ class PlannedSession(AnswerSource):
         question.check(self.schema)
         units = self._charged(share)
         slack = SLACK_ALLOWANCE * units / self._root_units
-        plan = question.plan(Allowance(self.schema, units, slack, partial(between_neighbours, schema=self.schema)))
+        between = partial(between_neighbours, schema=self.schema)
+        plan = question.plan(Allowance(self.schema, self.budget, units, slack, between))
         if question.unforeseen:
             self.unforeseen.append((question, plan))
             which = question.unforeseen.format(query=query)

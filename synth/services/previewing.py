@@ -271,7 +271,9 @@ def preview_question(schema: Schema) -> Stack:
 def _foreseen(schema: Schema, budget: PrivacyBudget) -> tuple[Foreseen, ...]:
     """Return the error of each histogram, from the plan of the question; no row is read."""
     question = preview_question(schema)
-    allowance = Allowance(schema, budget.units, SLACK_ALLOWANCE, lambda bound: between_neighbours(bound, schema))
+    allowance = Allowance(
+        schema, budget, budget.units, SLACK_ALLOWANCE, lambda bound: between_neighbours(bound, schema)
+    )
     asked = NoisySum(question)
     asked.check(schema)
     (cost,) = asked.plan(allowance).costs

@@ -42,7 +42,7 @@ from synth.privacy.questions import Allowance
 from synth.privacy.selection import SCORE_STEP, Candidate, scores_of
 from synth.privacy.session import PrivateSession
 from synth.privacy.table import PrivateTable
-from synth.schema import IdentifierColumn, PrivacyUnit, Schema
+from synth.schema import IdentifierColumn, Neighbours, PrivacyUnit, Schema
 
 Codes = dict[str, np.ndarray]
 
@@ -363,7 +363,8 @@ def test_a_noisy_row_is_its_own_numbers_beside_any_rows(block: int, monkeypatch:
     rng = np.random.default_rng(10)
     tables = (Lookup("income", rng.normal(size=(301, 3))), Lookup("age", np.eye(12)[:3], np.arange(12) // 4))
     question = RowsQuestion(tables, label="outcome")
-    plan = question.plan(Allowance(small_schema(), 2**40, 1e-4, lambda row: row.norm))
+    budget = PrivacyBudget(1.0, 1e-6, Neighbours.REPLACE)
+    plan = question.plan(Allowance(small_schema(), budget, 2**40, 1e-4, lambda row: row.norm))
 
     def drawn(codes: Codes) -> Any:
         rows = PrivateRows(codes.__getitem__, len(codes["age"]))

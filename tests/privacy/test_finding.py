@@ -467,7 +467,9 @@ def test_what_is_foreseen_is_what_is_planned_where_every_column_holds_texts(worl
     schema, delta = WORLDS[world].schema, 1e-7
     budget = finding_budget(1.0, delta, schema.neighbours)
     question = ValuesQuestion(open_columns(schema), key_delta(delta))
-    allowed = Allowance(schema, math.floor(0.8 * budget.units), 1e-5, lambda row: between_neighbours(row, schema))
+    allowed = Allowance(
+        schema, budget, math.floor(0.8 * budget.units), 1e-5, lambda row: between_neighbours(row, schema)
+    )
     plan = question.plan(allowed)
     said = foreseen(schema, 1.0, delta)
     assert said.least_rows == math.ceil(plan.threshold * plan.gaussian.grid)

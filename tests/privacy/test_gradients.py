@@ -612,8 +612,8 @@ def plant_rows_clipped_instead_of_units(patch: pytest.MonkeyPatch) -> None:
 
 
 def plant_units_forgotten(patch: pytest.MonkeyPatch) -> None:
-    right = gradients._in_units
-    patch.setattr(gradients, "_in_units", lambda rows, by_unit: right(rows, by_unit=False))
+    right = gradients.units_in_order
+    patch.setattr(gradients, "units_in_order", lambda rows, by_unit: right(rows, by_unit=False))
 
 
 def plant_rows_of_a_unit_averaged(patch: pytest.MonkeyPatch) -> None:

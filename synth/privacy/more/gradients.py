@@ -62,7 +62,9 @@ __all__ = [
     "NoisyGradient",
     "UnitQuestion",
     "clipped_units",
+    "logistic_of",
     "sum_of_gradients",
+    "units_in_order",
 ]
 
 Loss = Literal["squared", "logistic", "huber", "softmax"]
@@ -367,7 +369,7 @@ def sum_of_gradients(
     PrivacyError
         If rows are to be clipped by unit and there are no ids.
     """
-    order, ends = _in_units(rows, by_unit=plan.by_unit)
+    order, ends = units_in_order(rows, by_unit=plan.by_unit)
     adds = question.adds(device)
     columns = {name: rows.column(name) for name in question.columns}
     block_rows = max(1, BLOCK_ENTRIES // plan.dimension)
@@ -394,7 +396,7 @@ def clipped_units(sums: Tensor, clip: float) -> Tensor:
     return clipped_columns(sums.mul_(1.0 / (clip * 2.0 ** (2 * FEATURE_BITS))), UNIT_BITS)
 
 
-def _in_units(rows: PrivateRows, *, by_unit: bool) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def units_in_order(rows: PrivateRows, *, by_unit: bool) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Return the indices of rows unit by unit, and where each unit ends among them."""
     if not by_unit or rows.n_rows < 2:
         return np.arange(rows.n_rows), np.arange(1, rows.n_rows + 1)
@@ -431,7 +433,7 @@ def _slopes(loss: Loss, predictions: Tensor, wanted: Tensor) -> Tensor:
     step = 2.0**PARAMETER_BITS
     end = LOGISTIC_END << LOGISTIC_BITS
     if loss == "logistic":
-        return _looked_up(_logistic_steps(), predictions, -end, end).sub_(wanted.div(step).trunc_())
+        return logistic_of(predictions, bits=FEATURE_BITS + PARAMETER_BITS).sub_(wanted.div(step).trunc_())
     if loss == "softmax":
         # Differences of whole numbers below 2^51; the sum holds the 2^20 of the largest.
         parts = _looked_up(_exponential_steps(), predictions - predictions.max(dim=0).values, -end, 0)
@@ -441,11 +443,19 @@ def _slopes(loss: Loss, predictions: Tensor, wanted: Tensor) -> Tensor:
     return slopes.clamp_(-HUBER_STEPS, HUBER_STEPS) if loss == "huber" else slopes
 
 
-def _looked_up(table: NDArray[np.float64], values: Tensor, first: int, last: int) -> Tensor:
-    """Look up a table at the nearest of the points 2^-10 first, ..., 2^-10 last; values in steps of 2^-36."""
+def logistic_of(values: Tensor, *, bits: int) -> Tensor:
+    """Return the logistic function in whole steps of 2^-16, of values in steps of 2^-bits."""
+    end = LOGISTIC_END << LOGISTIC_BITS
+    return _looked_up(_logistic_steps(), values, -end, end, bits=bits)
+
+
+def _looked_up(
+    table: NDArray[np.float64], values: Tensor, first: int, last: int, *, bits: int = FEATURE_BITS + PARAMETER_BITS
+) -> Tensor:
+    """Look up a table at the nearest of the points 2^-10 first, ..., 2^-10 last; values in steps of 2^-bits."""
     import torch
 
-    points = values.mul(2.0 ** (LOGISTIC_BITS - FEATURE_BITS - PARAMETER_BITS)).add_(0.5).floor_()
+    points = values.mul(2.0 ** (LOGISTIC_BITS - bits)).add_(0.5).floor_()
     places = points.clamp_(first, last).sub_(first).to(torch.int64)
     return torch.index_select(torch.from_numpy(table).to(places.device), 0, places.view(-1)).view(places.shape)
 

@@ -114,11 +114,8 @@ class StepsQuestion(Question[StepsPlan, NoisySteps]):
 
     training: PublicTraining | None
     """What learns from the steps while they are answered; None where old answers are only checked."""
-
-    @property
-    @abstractmethod
-    def steps(self) -> int:
-        """Number of steps."""
+    steps: int
+    """Number of steps."""
 
     @property
     @abstractmethod
