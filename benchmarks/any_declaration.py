@@ -346,6 +346,8 @@ class _Drawing:
         public = self.protects_cell or draw.chance(0.45)
         if self.name == "kahm" and draw.chance(0.3):
             public = True
+        if self.card.needs.sampling and draw.chance(0.9):
+            public = self.protects_cell
         told["row_count"] = "public" if public else "private"
         if public and (self.ids is not None or self.rows_per_unit == 1 or draw.chance(0.5)):
             wrong = (units + 7, 2 * units, max(units // 2, 1), 1)

@@ -60,6 +60,7 @@ _FAMILIES = (
     "synth.generators.sums_of_squares",
     "synth.generators.mixture",
     "synth.generators.privbayes",
+    "synth.generators.adversarial",
 )
 """The folders, in the order the app shows them: the default, the controls, the published methods."""
 

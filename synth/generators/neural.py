@@ -1,4 +1,4 @@
-"""Shared by dp-merf and dp-hp: a network that generates rows, trained on released mean embeddings, and sampling."""
+"""Generators that draw rows from a network, and those among them that train it on released mean embeddings."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from synth.progress import Progress
 from synth.system.costs import Work
 from synth.system.machine import resolved_device, single_thread
 
-__all__ = ["NeuralGenerator", "Released"]
+__all__ = ["NetworkGenerator", "NeuralGenerator", "Released"]
 
 Released = tuple[NDArray[np.float64], ...]
 """Answers as means of rows, which the networks are trained on."""
@@ -53,11 +53,8 @@ def _randomness(
     return noise, uniforms
 
 
-class NeuralGenerator(Generator):
-    """Base class of generators that train a row network on released mean embeddings.
-
-    A subclass asks its questions in ``ask`` and says in ``distance`` how far a batch is from the answers.
-    """
+class NetworkGenerator(Generator):
+    """Base class of generators that draw rows from a row network; a subclass says how it is trained."""
 
     def __init__(self, task: GeneratorTask, options: Any) -> None:
         self._task = task
@@ -99,47 +96,6 @@ class NeuralGenerator(Generator):
     def classes(self) -> int:
         """Number of classes of the label; 1 without a label."""
         return 1 if self._label_places is None else self._label_places.size
-
-    @abstractmethod
-    def ask(self, session: AnswerSource, progress: Progress) -> Released | None:
-        """Spend the budget of a session, set the class probabilities, and return what else to train on, if anything."""
-
-    @abstractmethod
-    def distance(self, released: Released, batch: ClassBatch) -> Distance:
-        """Return the distance of batches from what was released; of several fits, all stacked along a first axis."""
-
-    @property
-    @abstractmethod
-    def steps(self) -> int:
-        """Training steps."""
-
-    @property
-    @abstractmethod
-    def held(self) -> int:
-        """About how many numbers a fit holds, besides the network's own."""
-
-    def fit(self, session: AnswerSource, progress: Progress) -> Self:
-        """Ask for mean embeddings and train the network on them."""
-        self.fit_together([self], [session], progress)
-        return self
-
-    @property
-    def fits_together(self) -> int:
-        """How many fits pay side by side: on a processor one keeps all caches busy, on a card many fill it."""
-        if self.device == "cpu":
-            return 1
-        held = self._options.batch_size * (6 * HIDDEN + 4 * self._layout.outputs) + self.held
-        return max(1, min(_MOST_TOGETHER, _TOGETHER // int(held)))
-
-    @classmethod
-    def fit_together(cls, models: Sequence[Self], sessions: Sequence[AnswerSource], progress: Progress) -> None:
-        """Fit models of one task and the same options side by side, each to the answers of its own session."""
-        _ = models[0].device  # refuses a missing device before anything is spent
-        progress.phase("Measuring")
-        released = [model.ask(session, progress) for model, session in zip(models, sessions, strict=True)]
-        known = [one for one in released if one is not None]
-        if known:
-            models[0].train(models, known, progress)
 
     def sample(self, n_rows: int, seed: int) -> NDArray[np.int64]:
         """Draw rows in float64, on one CPU thread or on a card.
@@ -196,6 +152,54 @@ class NeuralGenerator(Generator):
                 raise InputError("The network in this file is not one for the declared columns.")
             generator.network = RowNetwork(weights, classes=classes, outputs=outputs)
         return generator
+
+
+class NeuralGenerator(NetworkGenerator):
+    """Base class of generators that train a row network on released mean embeddings.
+
+    A subclass asks its questions in ``ask`` and says in ``distance`` how far a batch is from the answers.
+    """
+
+    @abstractmethod
+    def ask(self, session: AnswerSource, progress: Progress) -> Released | None:
+        """Spend the budget of a session, set the class probabilities, and return what else to train on, if anything."""
+
+    @abstractmethod
+    def distance(self, released: Released, batch: ClassBatch) -> Distance:
+        """Return the distance of batches from what was released; of several fits, all stacked along a first axis."""
+
+    @property
+    @abstractmethod
+    def steps(self) -> int:
+        """Training steps."""
+
+    @property
+    @abstractmethod
+    def held(self) -> int:
+        """About how many numbers a fit holds, besides the network's own."""
+
+    def fit(self, session: AnswerSource, progress: Progress) -> Self:
+        """Ask for mean embeddings and train the network on them."""
+        self.fit_together([self], [session], progress)
+        return self
+
+    @property
+    def fits_together(self) -> int:
+        """How many fits pay side by side: on a processor one keeps all caches busy, on a card many fill it."""
+        if self.device == "cpu":
+            return 1
+        held = self._options.batch_size * (6 * HIDDEN + 4 * self._layout.outputs) + self.held
+        return max(1, min(_MOST_TOGETHER, _TOGETHER // int(held)))
+
+    @classmethod
+    def fit_together(cls, models: Sequence[Self], sessions: Sequence[AnswerSource], progress: Progress) -> None:
+        """Fit models of one task and the same options side by side, each to the answers of its own session."""
+        _ = models[0].device  # refuses a missing device before anything is spent
+        progress.phase("Measuring")
+        released = [model.ask(session, progress) for model, session in zip(models, sessions, strict=True)]
+        known = [one for one in released if one is not None]
+        if known:
+            models[0].train(models, known, progress)
 
     def _by_class(self, features: FeatureMap | None) -> FeatureMap:
         """Multiply features by the one-hot label, if there is one (Vinaroz 2022, eq. 14)."""

@@ -19,7 +19,7 @@ from synth.privacy.more.forests import Guess
 from synth.privacy.more.losses import Losses
 from synth.privacy.questions import Answer
 from synth.progress import Progress
-from synth.schema import RunConfig, Schema
+from synth.schema import Neighbours, RunConfig, Schema
 from synth.system.costs import Work
 
 __all__ = [
@@ -62,7 +62,8 @@ class GeneratorTask:
 
     ``seed`` is public: it draws feature maps, starting weights and training batches, never privacy noise. ``device`` is
     "cpu", "cuda", or "auto": a card, if there is one, for the work that suits it. ``constraints`` are the lines of
-    ``rules:`` that every row satisfies, ``groups`` the columns whose groups are compared.
+    ``rules:`` that every row satisfies, ``groups`` the columns whose groups are compared. ``most_rows`` is the declared
+    upper bound on the number of private rows; 0 where a fitted model is only read, and nothing is asked.
     """
 
     schema: Schema
@@ -71,6 +72,7 @@ class GeneratorTask:
     device: str = "auto"
     constraints: tuple[str, ...] = ()
     groups: tuple[str, ...] = ()
+    most_rows: int = 0
 
     def __post_init__(self) -> None:
         if self.label is not None:
@@ -91,6 +93,7 @@ class GeneratorTask:
             device=config.device if device is None else device,
             constraints=config.constraints,
             groups=config.groups,
+            most_rows=config.people_at_most * config.schema.unit.rows_per_unit,
         )
 
 
@@ -108,12 +111,16 @@ class Needs:
         Maximum number of numbers and dates, of which there must be at least one; 0 for no limit.
     groups : int
         If numbers are limited: maximum number of groups of rows that all other columns form.
+    sampling : bool
+        Whether it reads random samples of units, which protects one unit more or less alone, and needs to know which
+        rows belong to a unit.
     """
 
     label: bool = False
     columns: int = 1
     numbers: int = 0
     groups: int = 0
+    sampling: bool = False
 
     @property
     def words(self) -> str:
@@ -126,7 +133,12 @@ class Needs:
             if self.numbers
             else ""
         )
-        return " and ".join(filter(None, (label, columns, numbers)))
+        sampling = (
+            "a private number of rows ('row_count: private'), and an id column where somebody may have several rows"
+            if self.sampling
+            else ""
+        )
+        return " and ".join(filter(None, (label, columns, numbers, sampling)))
 
     def are_met(self, schema: Schema, label: str | None) -> bool:
         """Whether a declared table and its label meet the requirements."""
@@ -140,6 +152,11 @@ class Needs:
             numbers, axes = numbers_and_groups(schema, label, self.groups)
             if not (1 <= len(numbers) <= self.numbers and math.prod(axis.size for axis in axes) <= self.groups):
                 return False
+        unit = schema.unit
+        if self.sampling and not (
+            schema.neighbours is Neighbours.ADD_REMOVE and (unit.rows_per_unit == 1 or unit.id_column is not None)
+        ):
+            return False
         return len(schema.modelled) >= self.columns
 
 

@@ -21,6 +21,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Literal, Protocol
 
 import numpy as np
@@ -40,6 +41,7 @@ __all__ = [
     "OutputHead",
     "OutputHeads",
     "RowNetwork",
+    "Training",
     "product",
     "train",
 ]
@@ -518,9 +520,9 @@ def train(
     report : callable
         Called with the step and the losses every few steps; may raise to stop.
     """
-    training = _Training(layout, network, batch, distance, steps=steps, rate=rate, seed=seed)
+    training = Training(layout, network, batch, steps=steps, rate=rate, seed=seed)
     repeated = RepeatedSteps(
-        training.step,
+        partial(training.step, distance),
         device=network.weights.device,
         together=STEPS_TOGETHER,
         refill=training.prepare,
@@ -529,11 +531,17 @@ def train(
     for first in range(0, steps, STEPS_TOGETHER):
         count = min(STEPS_TOGETHER, steps - first)
         repeated.run(first, count)
-        report(first + count - 1, training.loss(count - 1))
+        report(first + count - 1, training.loss(distance, count - 1))
 
 
-class _Training:
-    """The tensors of a training, all of them made before its first step."""
+class Training:
+    """The tensors of a training, all of them made before its first step.
+
+    Attributes
+    ----------
+    slopes : Draw
+        Takes the slopes of a loss in all numbers of the last draw.
+    """
 
     _DECAYS = 0.9, 0.99
     _LEAST = 1e-12  # distances are far below 1
@@ -543,13 +551,12 @@ class _Training:
         layout: OutputHeads,
         network: RowNetwork,
         batch: ClassBatch,
-        distance: Distance,
         *,
         steps: int,
         rate: float,
         seed: int,
     ) -> None:
-        self._layout, self._network, self._distance = layout, network, distance
+        self._layout, self._network = layout, network
         self._source = torch.Generator().manual_seed(seed)
         weights = network.weights
         classes, rows, several = len(batch.one_hot), batch.size, weights.shape[:-1]
@@ -564,7 +571,7 @@ class _Training:
         self._before = [weights.new_zeros((*several, HIDDEN, rows)) for _ in range(2)]
         self._back = weights.new_zeros((*several, HIDDEN, rows))
         self._outputs, self._of_outputs = (weights.new_zeros((*several, layout.outputs, rows)) for _ in range(2))
-        self._draw, self._slopes = layout.new_draw(self._outputs), layout.new_draw(self._outputs)
+        self._draw, self.slopes = layout.new_draw(self._outputs), layout.new_draw(self._outputs)
         numbers = np.arange(steps)
         rates = rate * 0.5 * (1.0 + np.cos(np.pi * numbers / steps))
         self._all_rates = torch.from_numpy(rates).to(weights)
@@ -588,9 +595,15 @@ class _Training:
         self._steps[:count] = self._all_steps[first : first + count]
         torch.add(self._steps, 1.0, out=self._counts)
 
-    def step(self, place: int) -> None:
+    def step(self, distance: Distance, place: int) -> None:
         """Take one of the steps that were prepared."""
-        network, slope, layout = self._network, self._slope, self._layout
+        draw = self.draw(place)
+        distance.slopes(draw, self._steps[place], self.slopes)
+        self.learn(place)
+
+    def draw(self, place: int) -> Draw:
+        """Draw the batch of a prepared step; the next one is drawn in its place."""
+        network, layout = self._network, self._layout
         inputs, noise = self._inputs[place], self._noise[place]
         (first, second), (of_first, of_second) = self._hidden, self._before
         product(network.first, inputs, out=of_first)
@@ -599,10 +612,14 @@ class _Training:
         torch.ops.aten.silu.out(of_second, out=second[..., :HIDDEN, :])
         product(network.third, second, out=self._outputs)
         layout.draw(self._outputs, noise, self._draw)
+        return self._draw
 
-        self._distance.slopes(self._draw, self._steps[place], self._slopes)
-
-        layout.backward(self._slopes, self._draw, noise, self._of_outputs)
+    def learn(self, place: int) -> None:
+        """Move along the slopes of the batch that was drawn last."""
+        network, slope, layout = self._network, self._slope, self._layout
+        inputs, noise = self._inputs[place], self._noise[place]
+        (first, second), (of_first, of_second) = self._hidden, self._before
+        layout.backward(self.slopes, self._draw, noise, self._of_outputs)
         product(self._of_outputs, second.mT, out=slope.third)
         product(network.third[..., :HIDDEN].mT, self._of_outputs, out=self._back)
         torch.ops.aten.silu_backward.grad_input(self._back, of_second, grad_input=of_second)
@@ -626,6 +643,6 @@ class _Training:
             maximize=False,
         )
 
-    def loss(self, place: int) -> Tensor:
+    def loss(self, distance: Distance, place: int) -> Tensor:
         """Return the loss of the last draw, before its step."""
-        return self._distance.value(self._draw, self._steps[place])
+        return distance.value(self._draw, self._steps[place])
