@@ -200,7 +200,8 @@ class SampledGradients(StepsQuestion):
         """Return what draws units and adds up their shortened gradients."""
         import torch
 
-        order, ends = units_in_order(rows, by_unit=rows.units is not None)
+        several = rows.units is not None  # as declared, so that what a unit adds depends on its own rows alone
+        order, ends = units_in_order(rows, by_unit=several)
         reads = _Rows.of(self.tables, rows, device)
         shift = 2 * plan.gaussian.half_bits - UNIT_BITS
 
@@ -211,7 +212,7 @@ class SampledGradients(StepsQuestion):
             for places, starts in _blocks(drawn, order, ends):
                 terms = row_terms(self.critic, whole, reads(places), self.loss)
                 lengths = terms.lengths()
-                if len(starts) < len(places):
+                if several:
                     of_units = rounded_lengths(lengths, starts)
                     lengths = np.repeat(of_units, np.diff(starts, append=len(places)))
                 total += sum_of_terms(terms, lengths, clip=self.clip)
