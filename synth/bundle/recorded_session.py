@@ -163,7 +163,9 @@ class RecordedSession(AnswerSource):
     def _compare(self, question: Question[Any, Any], answer: Answer, *, units: int, query: str, source: str) -> None:
         """Plan the question and compare its receipts with the recorded ones."""
         slack = SLACK_ALLOWANCE * units / self._root_units
-        allowed = Allowance(self.schema, self.budget, units, slack, partial(between_neighbours, schema=self.schema))
+        between = partial(between_neighbours, schema=self.schema)
+        added = math.fsum(receipt.additive_delta for receipt in self.repeated.receipts)
+        allowed = Allowance(self.schema, self.budget, units, slack, between, added)
         planned = tuple(
             Receipt.of(
                 cost,

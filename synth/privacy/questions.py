@@ -49,7 +49,8 @@ class Allowance:
     """What a question may cost, and about which table it is asked; all of it public.
 
     ``units`` are those of ``budget``, the whole one, that the question may spend; ``slack`` is its discretisation cost
-    c, and ``between_neighbours`` turns the bound of one row into that of one unit.
+    c, and ``between_neighbours`` turns the bound of one row into that of one unit. ``additive_delta`` is what the
+    questions before it have added to delta.
     """
 
     schema: Schema
@@ -57,6 +58,7 @@ class Allowance:
     units: int
     slack: float
     between_neighbours: Callable[[Bound], float]
+    additive_delta: float = 0.0
 
     def least_noise(self, grids: Sequence[int], sensitivity: Callable[[int], float], dimension: int) -> GaussianPlan:
         """Find the least Gaussian noise, on the first grid whose discretisation costs at most what is allowed.

@@ -36,6 +36,7 @@ class _Record:
     answers: list[Answer] = field(default_factory=list)
     queries: set[str] = field(default_factory=set)
     coordinates: int = 0
+    additive_deltas: list[float] = field(default_factory=list)
     counted: NoisyAnswer | None = None
 
 
@@ -192,10 +193,12 @@ class PrivateSession(AnswerSource):
         question.check(self.schema)
         units = self._affordable(share)
         slack = SLACK_ALLOWANCE * units / self._root_units
-        plan = question.plan(Allowance(self.schema, self._budget, units, slack, self._between_neighbours))
+        added = math.fsum(self._record.additive_deltas)
+        plan = question.plan(Allowance(self.schema, self._budget, units, slack, self._between_neighbours, added))
         if question.tells_row_count:
             question.check_size(plan, self._table._rows)
         self._open(query, units, coordinates=plan.coordinates)
+        self._record.additive_deltas.extend(cost.additive_delta for cost in plan.costs)
         receipts = tuple(
             Receipt.of(
                 cost,

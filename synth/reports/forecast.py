@@ -452,7 +452,8 @@ class PlannedSession(AnswerSource):
         units = self._charged(share)
         slack = SLACK_ALLOWANCE * units / self._root_units
         between = partial(between_neighbours, schema=self.schema)
-        plan = question.plan(Allowance(self.schema, self.budget, units, slack, between))
+        added = math.fsum(receipt.additive_delta for one in self.answers for receipt in one.receipts)
+        plan = question.plan(Allowance(self.schema, self.budget, units, slack, between, added))
         if question.unforeseen:
             self.unforeseen.append((question, plan))
             which = question.unforeseen.format(query=query)

@@ -160,9 +160,13 @@ class SampledGradients(StepsQuestion):
         return 1.0
 
     def plan(self, allowed: Allowance) -> StepsPlan:
-        """Find the least noise: a part of delta is set aside, and what is left pays for all steps."""
-        delta = allowed.budget.delta * SAMPLING_DELTA_PART
-        units = allowed.units - (allowed.budget.units - units_left_beside(allowed.budget, delta))
+        """Find the least noise: a part of delta is set aside, and what is left pays for all steps.
+
+        Each further training of a run has to pay more for its part of delta, as less of it is left.
+        """
+        delta, before = allowed.budget.delta * SAMPLING_DELTA_PART, allowed.additive_delta
+        left = [units_left_beside(allowed.budget, added) for added in (before, before + delta)]
+        units = allowed.units - (left[0] - left[1])
         if units < 1:
             raise PrivacyError("The share of a training on samples is too small; give it more of the budget.")
         multiplier = noise_multiplier_of(
