@@ -18,6 +18,7 @@ from synth.privacy.noise import (
     discrete_gaussian,
     discrete_laplace,
     exponential_choice,
+    poisson_sample,
     random_order,
     randomised_response,
 )
@@ -30,13 +31,15 @@ class NoiseCall:
     """One request for noise.
 
     ``parameter`` is the variance (gaussian), the scale (laplace), the number of things (order) or the pair numerator,
-    denominator (choose, respond); ``size`` the number of draws or of candidates; ``scores`` what a selection was given.
+    denominator (choose, respond), the rate in steps of 2^-32 (sample); ``size`` the number of draws, of candidates or
+    of things; ``scores`` what a selection was given; ``drawn`` what a sample holds.
     """
 
-    kind: Literal["gaussian", "laplace", "choose", "respond", "order"]
+    kind: Literal["gaussian", "laplace", "choose", "respond", "order", "sample"]
     parameter: int | tuple[int, int]
     size: int
     scores: tuple[int, ...] = ()
+    drawn: tuple[int, ...] = ()
 
 
 class _KnownStream:
@@ -59,7 +62,8 @@ class RecordedNoise:
     Parameters
     ----------
     key : int or None
-        Seeds the noise; None draws no noise at all (zeros, the first best candidate, true labels, rows as they lie).
+        Seeds the noise; None draws no noise at all (zeros, the first best candidate, true labels, rows as they lie,
+        samples of everybody).
     """
 
     private: ClassVar[bool] = False
@@ -98,6 +102,12 @@ class RecordedNoise:
         """Draw a known order, or leave things as they lie."""
         self.calls.append(NoiseCall("order", size, size))
         return np.arange(size) if self._stream is None else random_order(self._stream, size)
+
+    def sample(self, size: int, *, rate: int) -> NDArray[np.int64]:
+        """Draw a known sample, or everybody."""
+        drawn = np.arange(size) if self._stream is None else poisson_sample(self._stream, size, rate=rate)
+        self.calls.append(NoiseCall("sample", rate, size, drawn=tuple(drawn.tolist())))
+        return drawn
 
     def __repr__(self) -> str:
         return "RecordedNoise(NOT PRIVATE)"

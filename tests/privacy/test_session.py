@@ -422,7 +422,7 @@ def test_a_session_gives_no_rows_away() -> None:
     )
     assert {name for name in dir(session) if not name.startswith("_")} == {
         *("schema", "budget", "neighbours", "rows", "remaining_share", "receipts", "answers", "sums"),
-        *("ask", "count_rows", "noisy_sum", "noisy_max", "noisy_gradient", "perturb_rows"),
+        *("ask", "count_rows", "noisy_sum", "noisy_max", "noisy_gradient", "noisy_steps", "perturb_rows"),
         *("sub_session", "holdout_session"),
     }
     assert not hasattr(session, "__dict__")

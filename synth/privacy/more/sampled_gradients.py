@@ -105,8 +105,8 @@ class SampledGradients(StepsQuestion):
 
     def __post_init__(self) -> None:
         tables = tuple(self.tables)
-        names = [one.column for one in tables]
-        if not tables or any(type(one) is not Lookup for one in tables) or len(set(names)) != len(names):
+        is_lookups = len(tables) > 0 and all(type(one) is Lookup for one in tables)
+        if not is_lookups or len({one.column for one in tables}) < len(tables):
             raise PrivacyError("What a critic reads are lookups of at least one column, each column once.")
         if self.loss not in CRITIC_LOSSES:
             raise PrivacyError(f"The loss of a critic must be one of {', '.join(CRITIC_LOSSES)}, got '{self.loss}'.")
