@@ -1,4 +1,4 @@
-"""Trainings on samples for tests: what learns from the steps, samples that a test chooses, and what a step should add."""
+"""Trainings on samples: what learns from the steps, samples that a test chooses, and what a step should add."""
 
 from __future__ import annotations
 
