@@ -768,10 +768,10 @@ def _has_rules_of_people(config: RunConfig) -> bool:
 
 def _set_aside(budget: PrivacyBudget, receipts: Iterable[Receipt]) -> int:
     """Return the units of a budget that sampled runs leave unspent, because they take a part of delta instead."""
-    deltas = [one.additive_delta for one in receipts if one.mechanism == "sampled_gaussian"]
-    if not 0 < sum(deltas) < budget.delta / 2:  # no run sets aside so much
+    delta = math.fsum(one.additive_delta for one in receipts if one.mechanism == "sampled_gaussian")
+    if not 0 < delta < budget.delta / 2:  # no run sets aside so much
         return 0
-    return sum(budget.units - units_left_beside(budget, delta) for delta in deltas)
+    return budget.units - units_left_beside(budget, delta)
 
 
 def _budget_problems(config: RunConfig, certificate: Certificate) -> Iterator[str]:
