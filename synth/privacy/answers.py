@@ -19,6 +19,7 @@ from synth.privacy.accounting import PrivacyBudget
 from synth.privacy.costs import SMALLEST_SENSITIVITY, GaussianPlan, between_neighbours
 from synth.privacy.counting import PrivateRows
 from synth.privacy.feature_maps import Block, Constant, FeatureMap, OneHot, Stack, bound_of, exact_sum, frozen
+from synth.privacy.more.critic_turns import CriticTurns
 from synth.privacy.more.dependence import Dependence
 from synth.privacy.more.em_steps import EMStepQuestion
 from synth.privacy.more.forests import Forest
@@ -216,7 +217,7 @@ def sensitivity_of_sum(feature_map: FeatureMap, schema: Schema, *, half_bits: in
     return max(between_neighbours(row, schema), SMALLEST_SENSITIVITY)
 
 
-STEPS_QUESTIONS: tuple[type[StepsQuestion], ...] = (SampledGradients,)
+STEPS_QUESTIONS: tuple[type[StepsQuestion], ...] = (SampledGradients, CriticTurns)
 """What may be asked at every step of a training."""
 
 KINDS: dict[type[Question[Any, Any]], type[Answer]] = {

@@ -132,6 +132,8 @@ class PrivateRows:
 
     ``units`` numbers the unit of each row, shape (n_rows,), where there are ids and a unit may have several rows.
     ``texts`` counts the texts of columns that are to be found privately, where a table was opened for that.
+    ``keyed`` returns a secret number for each row, shape (n_rows, 2), uint64: the same for all rows of an id, else one
+    that follows from the contents of the row (``docs/proofs/critic-turns.md``).
     """
 
     column: ColumnOf
@@ -139,6 +141,7 @@ class PrivateRows:
     memory: CountMemory | None = field(default=None, repr=False)
     units: NDArray[np.int64] | None = field(default=None, repr=False)
     texts: Callable[[Sequence[str]], Sequence[dict[str, int]]] | None = field(default=None, repr=False)
+    keyed: Callable[[], NDArray[np.uint64]] | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
         if self.n_rows > MAXIMUM_ROWS:

@@ -244,7 +244,9 @@ class PrivateSession(AnswerSource):
 
     def _rows(self) -> PrivateRows:
         table = self._table
-        return PrivateRows(lambda name: table._column(name), table._rows, self._memory, table._units, table._texts)
+        return PrivateRows(
+            lambda name: table._column(name), table._rows, self._memory, table._units, table._texts, table._keyed
+        )
 
     def _answered(self, question: Question[Any, Any], plan: Any, receipts: tuple[Receipt, ...]) -> Numbers:
         """Answer a planned and charged question: by the next kept answer, else from the rows.

@@ -57,6 +57,7 @@ __all__ = [
     "TableSource",
     "asked_rows",
     "chosen_rows",
+    "divided_by",
     "hash_key",
     "holdout_rows",
     "kept_rows",
@@ -86,7 +87,7 @@ class PrivateTable:
     public; nothing else is.
     """
 
-    __slots__ = ("_columns", "_public_rows", "_rows", "_texts", "_units", "part", "schema")
+    __slots__ = ("_columns", "_keyed", "_public_rows", "_rows", "_texts", "_units", "part", "schema")
 
     schema: Schema
     part: Part
@@ -98,6 +99,8 @@ class PrivateTable:
     """A number for each row, shared by the rows of a unit; None where no ids show which rows belong together."""
     _texts: Callable[[Sequence[str]], Sequence[dict[str, int]]] | None
     """Counts texts of columns that are to be found privately; None where the table was not opened for that."""
+    _keyed: Callable[[], npt.NDArray[np.uint64]]
+    """Returns a secret number for each row, by which rows are divided; shape (n_rows, 2)."""
 
     def __init__(self) -> None:
         raise PrivacyError("A private table is opened by its id; use PrivateTable.open.")
@@ -242,15 +245,23 @@ class PrivateTable:
         chosen = chosen_rows(encoded, schema, account_key=account_key, holdout=holdout, part=part)
         n_units = units_to_split(encoded, schema) or encoded._n_rows
         columns, asked = asked_rows(encoded, chosen, schema, account_key=account_key)
-        table = cls._side(columns, asked, part, n_units=n_units, holdout=holdout)
-        if encoded._unit_hashes is not None and asked.unit.rows_per_unit > 1:
-            table._units = units_and_occurrences(encoded._unit_hashes[chosen])[0]
+        table = cls._side(columns, asked, part, n_units=n_units, holdout=holdout, account_key=account_key)
+        if encoded._unit_hashes is not None:
+            hashes = encoded._unit_hashes
+            if asked.unit.rows_per_unit > 1:
+                table._units = units_and_occurrences(hashes[chosen])[0]
+            if asked is schema:
+                table._keyed = lambda: divided_by(hashes[chosen], account_key=account_key)
         return table
 
     @classmethod
-    def _side(cls, columns: Codes, schema: Schema, part: Part, *, n_units: int, holdout: float) -> PrivateTable:
+    def _side(
+        cls, columns: Codes, schema: Schema, part: Part, *, n_units: int, holdout: float, account_key: bytes = b""
+    ) -> PrivateTable:
         """Make one side of a table of ``n_units``, which is a public number where that of rows is."""
         table = object.__new__(cls)
+        contents = [columns[name] for name in schema.names]
+        table._keyed = lambda: divided_by(row_hashes(contents, account_key=account_key), account_key=account_key)
         table.schema, table.part, table._columns, table._units, table._texts = schema, part, columns, None, None
         table._rows = len(columns[schema.names[0]])
         table._public_rows = None
@@ -489,6 +500,19 @@ def row_hashes(columns: Sequence[npt.NDArray[np.unsignedinteger[Any]]], *, accou
     hashes = content_hashes(columns, account_key=account_key)
     _, occurrence = units_and_occurrences(hashes)
     return keyed_numbers(hashes, occurrence, purpose_key(account_key, b"rows alike")).view(np.uint8)
+
+
+def divided_by(unit_hashes: Hashes, *, account_key: bytes) -> npt.NDArray[np.uint64]:
+    """Return the secret numbers by which rows are divided among critics, shape (n_rows, 2).
+
+    Parameters
+    ----------
+    unit_hashes : array of shape (n_rows, 16)
+        As in :func:`kept_rows`, or :func:`row_hashes` where a row is a unit.
+    account_key : bytes
+        The account's secret.
+    """
+    return keyed_numbers(unit_hashes, None, purpose_key(account_key, b"parts"))
 
 
 def place_hashes(n_rows: int) -> Hashes:
