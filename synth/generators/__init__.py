@@ -61,6 +61,7 @@ _FAMILIES = (
     "synth.generators.mixture",
     "synth.generators.privbayes",
     "synth.generators.adversarial",
+    "synth.generators.gs_wgan",
 )
 """The folders, in the order the app shows them: the default, the controls, the published methods."""
 

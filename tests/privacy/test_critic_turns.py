@@ -44,7 +44,7 @@ TURNS, PARTS, FAKE_ROWS = 7, 3, 2
 
 
 def question_of(**changed: Any) -> CriticTurns:
-    settings: dict[str, Any] = {"parts": PARTS, "turns": TURNS, "rows": FAKE_ROWS, "clip": 0.5, "learned": 2}
+    settings: dict[str, Any] = {"parts": PARTS, "steps": TURNS, "rows": FAKE_ROWS, "clip": 0.5, "learned": 2}
     settings |= {"batch": 4, "rate": 1e-3, "seed": 3, "tables": TABLES}
     return CriticTurns(**(settings | changed))
 
@@ -132,7 +132,7 @@ def neighbours_of(
 def moved(schema: Schema, before: Any, after: Any, question: CriticTurns) -> tuple[np.ndarray, NoisySteps]:
     """How far turns moved, in units of C, shape (turns, rows, width), and an answer with its receipt."""
     first, second = (ask(session_on(schema, *one), question) for one in (before, after))
-    shape = question.turns, question.rows, question.width
+    shape = question.steps, question.rows, question.width
     return ((second.whole - first.whole) * first.receipt.grid).reshape(shape), second
 
 
@@ -176,7 +176,7 @@ def test_the_worst_critics_reach_the_bound_and_do_not_pass_it(
     world: str, turns: int, parts: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(critic_turns._Turns, "_gradients", flipped)
-    schema, question, furthest = WORLDS[world], question_of(turns=turns, parts=parts), 0.0
+    schema, question, furthest = WORLDS[world], question_of(steps=turns, parts=parts), 0.0
     most = schema.unit.rows_per_unit
     for seed in range(60):
         rng = np.random.default_rng(seed)
@@ -399,10 +399,10 @@ def test_critics_stay_inside(monkeypatch: pytest.MonkeyPatch) -> None:
         ({"clip": math.nan}, "clip norm"),
         ({"parts": 0}, "number of parts"),
         ({"parts": 2**14 + 1}, "number of parts"),
-        ({"turns": 0}, "number of turns"),
+        ({"steps": 0}, "number of turns"),
         ({"rows": 5000}, "fake rows of a turn"),
         ({"rows": True}, "fake rows of a turn"),
-        ({"turns": 2**21}, "can be released"),
+        ({"steps": 2**21}, "can be released"),
         ({"learned": 0}, "steps of a critic"),
         ({"batch": 0}, "batch"),
         ({"rate": 0.0}, "learning rate"),
@@ -455,7 +455,7 @@ def test_fake_rows_of_another_shape_are_refused(fake: np.ndarray, said: str) -> 
 @pytest.mark.parametrize(
     "changed",
     [
-        *({"parts": 4}, {"turns": 8}, {"rows": 3}, {"clip": 0.25}, {"learned": 3}, {"batch": 5}, {"rate": 0.5}),
+        *({"parts": 4}, {"steps": 8}, {"rows": 3}, {"clip": 0.25}, {"learned": 3}, {"batch": 5}, {"rate": 0.5}),
         *({"seed": 4}, {"tables": (*TABLES[:2], Lookup("income", np.zeros((SIZES["income"], 2))))}),
     ],
 )

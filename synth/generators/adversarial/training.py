@@ -27,7 +27,7 @@ from synth.privacy.more.critics import LARGEST_WEIGHT, LEAK, Critic, CriticLoss
 from synth.privacy.more.lookups import Lookup
 from synth.progress import Progress
 
-__all__ = ["AdversarialTraining", "CriticRows"]
+__all__ = ["AdversarialTraining", "CriticRows", "ReadRows"]
 
 _DECAYS = 0.5, 0.9
 """Of the critic's Adam, as usual for critics (Gulrajani 2017)."""
@@ -87,7 +87,7 @@ class CriticRows:
         return cls(layout, tuple(tables), int(starts[-1]) + classes, classes, values, tuple(choices))
 
 
-class _Rows:
+class ReadRows:
     """The rows of a draw as a critic reads them, and the way back of slopes; on the device of the batch."""
 
     def __init__(self, rows: CriticRows, batch: ClassBatch) -> None:
@@ -182,7 +182,7 @@ class AdversarialTraining:
     ) -> None:
         device = batch.weights.device
         self._critic = Critic(rows.width, hidden)
-        self._rows, self._loss, self._progress = _Rows(rows, batch), loss, progress
+        self._rows, self._loss, self._progress = ReadRows(rows, batch), loss, progress
         self._shares = batch.weights.sum(dim=0)
         self._steps, self._per_row = steps, clip / rows_of_a_step
         self._rate, self._limit = rates[0], min(limit, LARGEST_WEIGHT)

@@ -62,7 +62,7 @@ class CriticTurns(StepsQuestion):
         The columns of a row as numbers, side by side; each column once.
     parts : int
         Number K of parts of the units, and of critics.
-    turns : int
+    steps : int
         Number T of turns of all critics together.
     rows : int
         Number B of fake rows whose gradients are answered in a turn.
@@ -90,7 +90,7 @@ class CriticTurns(StepsQuestion):
 
     tables: tuple[Lookup, ...]
     parts: int
-    turns: int
+    steps: int
     rows: int
     clip: float
     learned: int
@@ -106,7 +106,7 @@ class CriticTurns(StepsQuestion):
             raise PrivacyError("Critics see lookups of columns, at least one, each column once.")
         for what, value, most in (
             ("parts", self.parts, MOST_PARTS),
-            ("turns", self.turns, MOST_NUMBERS),
+            ("turns", self.steps, MOST_NUMBERS),
             ("fake rows of a turn", self.rows, MOST_ROWS),
             ("steps of a critic in a turn", self.learned, MOST_LEARNED),
             ("rows of a critic's batch", self.batch, MOST_ROWS),
@@ -125,7 +125,7 @@ class CriticTurns(StepsQuestion):
         numbers = self.steps * self.dimension
         if numbers > MOST_NUMBERS:
             raise PrivacyError(
-                f"{self.turns:,} turns of {self.rows:,} fake rows with {self.width:,} numbers each are {numbers:,} "
+                f"{self.steps:,} turns of {self.rows:,} fake rows with {self.width:,} numbers each are {numbers:,} "
                 f"numbers; at most {MOST_NUMBERS:,} can be released. Take fewer turns or fewer fake rows."
             )
 
@@ -133,11 +133,6 @@ class CriticTurns(StepsQuestion):
     def width(self) -> int:
         """Numbers of a row."""
         return sum(one.dimension for one in self.tables)
-
-    @property
-    def steps(self) -> int:
-        """Number of turns."""
-        return self.turns
 
     @property
     def dimension(self) -> int:
@@ -149,6 +144,10 @@ class CriticTurns(StepsQuestion):
         schema.require_whole_rows()
         for one in self.tables:
             one.check_codes(schema)
+        self.check_numbers(schema)
+
+    def check_numbers(self, schema: Schema) -> None:
+        """Refuse more parts or fake rows than declared units."""
         declared = schema.number_of_units
         for what, value in (("parts", self.parts), ("fake rows in a turn", self.rows)):
             if declared is not None and value > declared:
@@ -159,7 +158,7 @@ class CriticTurns(StepsQuestion):
 
     def sensitivity(self, schema: Schema) -> float:
         """Return how far one unit moves all turns together, in units of C: 2 sqrt(B) times the root of its turns."""
-        paid = turns_paid(self.turns, self.parts, parts_touched(schema, self.parts))
+        paid = turns_paid(self.steps, self.parts, parts_touched(schema, self.parts))
         return math.nextafter(2.0 * math.sqrt(self.rows * paid), math.inf)
 
     def plan(self, allowed: Allowance) -> StepsPlan:
@@ -177,7 +176,7 @@ class CriticTurns(StepsQuestion):
         columns = [one.to_json(f"{name}.{place}", arrays) for place, one in enumerate(self.tables)]
         settings = {
             "parts": self.parts,
-            "turns": self.turns,
+            "steps": self.steps,
             "rows": self.rows,
             "clip": self.clip,
             "learned": self.learned,
@@ -192,7 +191,7 @@ class CriticTurns(StepsQuestion):
         """Make the question of columns and settings."""
         return cls(
             tables=tuple(one for one in map(inner, said["columns"]) if isinstance(one, Lookup)),
-            **{name: said[name] for name in ("parts", "turns", "rows", "learned", "batch", "seed")},
+            **{name: said[name] for name in ("parts", "steps", "rows", "learned", "batch", "seed")},
             clip=float(said["clip"]),
             rate=float(said["rate"]),
         )
@@ -259,8 +258,11 @@ class _Turns:
             self._critics[part] = critic
         rows, count = torch.from_numpy(fake.astype(np.float32)), question.batch
         random = np.random.default_rng([question.seed, number])
+        # A small part is read once, a large one as far as it is drawn; the numbers are the same.
+        whole = torch.from_numpy(self._encoded(own)) if len(own) <= count * question.learned else None
         for _ in range(question.learned):
-            real = torch.from_numpy(self._encoded(own[random.integers(len(own), size=count)]))
+            places = random.integers(len(own), size=count)
+            real = torch.from_numpy(self._encoded(own[places])) if whole is None else whole[torch.from_numpy(places)]
             chosen = rows[torch.from_numpy(random.integers(len(rows), size=count))]
             between = torch.from_numpy(random.random((count, 1), dtype=np.float32))
             critic.learn(real, chosen, between)
