@@ -429,6 +429,14 @@ def test_more_parts_or_fake_rows_than_declared_units_are_refused_before_any_char
         assert (session.remaining_share, session.receipts) == (1.0, ())
 
 
+def test_hidden_cells_are_refused_before_any_charge() -> None:
+    schema = Schema(small_schema().columns, row_count="public", protection="cell")
+    session = session_on(schema, [0, 1, 2], [])
+    with pytest.raises(PrivacyError, match="cell"):
+        ask(session, question_of())
+    assert session.receipts == ()
+
+
 def test_columns_of_another_table_are_refused_before_any_charge() -> None:
     session = session_on(WORLDS["public, 1 rows, no ids"], [0, 1, 2], [])
     with pytest.raises(PrivacyError, match="make it from this schema"):
