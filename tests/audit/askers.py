@@ -8,6 +8,7 @@ choose from.
 from __future__ import annotations
 
 import dataclasses
+import zlib
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -28,6 +29,8 @@ from synth.models.joint_model import MarkovRandomFieldFitter, MixtureFitter
 from synth.models.sos_estimation import sobol_pool
 from synth.privacy.answers import AnswerSource, RowCount
 from synth.privacy.feature_maps import Constant, OneHot, Stack
+from synth.privacy.more import critic_turns
+from synth.privacy.more.critic_turns import CriticTurns
 from synth.privacy.more.dependence import Dependence
 from synth.privacy.more.em_models import GaussianPair, MissingCovariates, RegressionPair
 from synth.privacy.more.em_steps import EMStepQuestion
@@ -47,6 +50,7 @@ PAIRS = "all pairs of columns"
 DESCENT = "noisy gradients"
 MIXTURE = "steps of EM"
 NETWORK = "a network of columns"
+CRITICS = "turns of the worst critics"
 
 QUICK: dict[str, Any] = {
     **{"order": 8, "order_product": 3, "features": 64, "epochs": 2},
@@ -54,6 +58,7 @@ QUICK: dict[str, Any] = {
     **{"cells": 20_000},
     **{"n": 4, "block": 100},
     **{"support": 20, "bandwidth": "0.2"},
+    **{"parts": 3, "turns": 7, "critic_steps": 2},
 }
 """Options, where a generator has them, that keep its questions and leave out its training."""
 
@@ -327,6 +332,51 @@ def network(schema: Schema) -> Callable[[AnswerSource], Any]:
     return ask
 
 
+def worst_gradients(turns: Any, number: int, part: int, own: np.ndarray, fake: np.ndarray) -> np.ndarray:
+    """What a critic could answer at worst: as long as can be, and turned round if its rows are others."""
+    held = np.stack([codes[own] for codes in turns._columns.values()], axis=1).astype("<u4")
+    sign = 1.0 if zlib.crc32(np.sort(held.sum(axis=1)).tobytes()) % 2 else -1.0
+    return np.full((turns._question.rows, turns._question.width), sign * 1e9)
+
+
+class Wandering:
+    """A training that is led anywhere by noisy answers."""
+
+    def __init__(self, width: int) -> None:
+        self.now, self.taken = np.full((6, width), 0.5), 0
+
+    def at(self) -> np.ndarray:
+        return self.now
+
+    def move(self, step: np.ndarray) -> None:
+        self.now, self.taken = 0.5 + 0.5 * np.sin(self.now * 7 + step.sum()), self.taken + 1
+
+
+def critics(schema: Schema) -> Callable[[AnswerSource], Any]:
+    """Turns of few critics, each of which tells as much of its rows as it can."""
+    sizes = dict(zip(schema.names, schema.sizes, strict=True))
+    tables = (
+        Lookup("age", np.linspace(0.0, 1.0, sizes["age"])[:, None]),
+        Lookup("job", np.random.default_rng(3).normal(size=(sizes["job"], 2))),
+        Lookup("smoker", np.eye(sizes["smoker"])),
+    )
+
+    def ask(session: AnswerSource) -> list[np.ndarray]:
+        question = CriticTurns(tables=tables, parts=4, steps=9, rows=3, clip=0.5, learned=1, batch=8, rate=0.01, seed=4)
+        training = Wandering(question.width)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(critic_turns._Turns, "_gradients", worst_gradients)
+            session.noisy_steps(
+                dataclasses.replace(question, training=training),
+                share=session.remaining_share,
+                query="turns",
+                source="audit",
+            ).train(training)
+        return [training.now]
+
+    return ask
+
+
 def asker(name: str, schema: Schema) -> Callable[[AnswerSource], Any]:
     if name in CHOOSING:
         return choosing(CHOOSING[name], schema)
@@ -340,7 +390,9 @@ def asker(name: str, schema: Schema) -> Callable[[AnswerSource], Any]:
         return mixture(schema)
     if name == NETWORK:
         return network(schema)
+    if name == CRITICS:
+        return critics(schema)
     return hand_made(schema) if name == HAND_MADE else generator(name, schema)
 
 
-NAMES = [HAND_MADE, DESCENT, MIXTURE, *GENERATORS, *CHOOSING, PAIRS, NETWORK]
+NAMES = [HAND_MADE, DESCENT, MIXTURE, *GENERATORS, *CHOOSING, PAIRS, NETWORK, CRITICS]

@@ -21,7 +21,21 @@ from scipy import stats
 from scipy.optimize import brentq
 from scipy.special import ndtri
 from suited import suited
-from transcripts import SUMS, Answered, Recording, TappedNoise, Transcript, asked_again, record, replay, run, start
+from transcripts import (
+    SUMS,
+    Answered,
+    Followed,
+    Recording,
+    TappedNoise,
+    Told,
+    Transcript,
+    asked_again,
+    record,
+    replay,
+    run,
+    start,
+    values_of,
+)
 from worlds import DELTA, EPSILON, LABEL, Row, World, far_rows, neighbours_of, ordinary_rows
 
 from synth.errors import BudgetExceededError, PrivacyError
@@ -31,7 +45,11 @@ from synth.privacy.answers import NoisyAnswer, NoisySum, RowCount
 from synth.privacy.counting import CountMemory
 from synth.privacy.feature_maps import Constant, FeatureMap, OneHot
 from synth.privacy.more import gradients
+from synth.privacy.more.critic_turns import CriticTurns
+from synth.privacy.more.critic_turns import _Turns as Turns
 from synth.privacy.more.gradients import NoisyGradient, UnitQuestion
+from synth.privacy.more.private_critics import PrivateCritic
+from synth.privacy.more.training_steps import NoisySteps, StepsQuestion
 from synth.privacy.selection import Selection
 from synth.privacy.session import PrivateSession
 from synth.privacy.table import PrivateTable
@@ -49,12 +67,13 @@ def t0_calibration(name: str, world: World) -> None:
     sums = [answered for answered in transcript.answered if isinstance(answered.answer, SUMS)]
     choices = [answered for answered in transcript.answered if isinstance(answered.answer, Selection)]
     assert [draws.size for draws in tapped.draws] == [answered.receipt.dimension for answered in sums]
-    assert [answered.receipt.dimension for answered in sums] == [answered.answer.value.size for answered in sums]
+    assert [answered.receipt.dimension for answered in sums] == [values_of(answered.answer).size for answered in sums]
     assert len(tapped.rates) == len(choices)
     for one in range(len(sums)):
         assert_answer_is_sum_plus_noise(sums[one], tapped.draws[one], table)
         for other in range(one):
-            shared = np.intersect1d(tapped.draws[one][:50], sums[other].answer.value / sums[other].receipt.grid)
+            steps = values_of(sums[other].answer) / sums[other].receipt.grid
+            shared = np.intersect1d(tapped.draws[one][:50], steps)
             assert shared.size == 0, "noise is used twice"
     assert_cost_is_the_budget(sums, choices, tapped, world)
     assert_receipts_are_honest(transcript, tapped, world)
@@ -65,6 +84,9 @@ def t0_calibration(name: str, world: World) -> None:
 
 def assert_answer_is_sum_plus_noise(answered: Answered, draws: np.ndarray, table: PrivateTable) -> None:
     codes = {name: np.asarray(table._column(name)) for name in table.schema.names}
+    if isinstance(answered.question, CriticTurns):
+        assert_gradients_are_clipped(answered, draws)
+        return
     if isinstance(answered.question, UnitQuestion):
         expected = oracle.exact_gradient(answered.question, codes, table)
     else:
@@ -74,6 +96,14 @@ def assert_answer_is_sum_plus_noise(answered: Answered, draws: np.ndarray, table
     assert np.abs(found - expected).max() <= tolerance, (
         f"'{answered.query}' is not the sum plus the noise that was drawn"
     )
+    assert draws.any(), f"'{answered.query}' has no noise"
+
+
+def assert_gradients_are_clipped(answered: Answered, draws: np.ndarray) -> None:
+    """What critics answer cannot be known from outside, but for this."""
+    gradients_found = (values_of(answered.answer) - draws * answered.receipt.grid).reshape(-1, answered.question.width)
+    assert (np.linalg.norm(gradients_found, axis=1) <= 1.0).all(), "a gradient is longer than the clip norm"
+    assert gradients_found.any(), "critics answer nothing"
     assert draws.any(), f"'{answered.query}' has no noise"
 
 
@@ -118,6 +148,7 @@ def assert_nothing_private_is_reachable(
             waiting += [thing.answer, thing.receipt]
             continue
         assert not isinstance(thing, PrivateTable | CountMemory), "a table or its counts can be reached"
+        assert not isinstance(thing, PrivateCritic | Turns), "a critic can be reached"
         if isinstance(thing, np.ndarray):
             for one in private:
                 same = thing.size == one.size and np.array_equal(thing.reshape(-1), one)
@@ -201,7 +232,7 @@ def t1_exactness(name: str, world: World) -> None:
     drawn = [np.random.default_rng(size).integers(0, len(few), size) for size in (1, 7, 48, 4096)]
     tables = [open_world.table([few[place] for place in chosen]) for chosen in drawn]
     for answered in earlier.answered:
-        if not isinstance(answered.answer, SUMS):
+        if not isinstance(answered.answer, SUMS) or isinstance(answered.question, StepsQuestion):
             continue
         own = np.stack([exact_numbers(answered, open_world, table) for table in alone])
         for chosen, table in zip(drawn, tables, strict=True):
@@ -334,6 +365,13 @@ class Twin(Recording):
         noisy, silent = (one.noisy_gradient(question, **asked) for one in (self.session, self.silent))
         return self._both(question, noisy, silent)
 
+    def noisy_steps(self, question: Any, *, share: float, query: str, source: str) -> NoisySteps:
+        asked = {"share": share, "query": query, "source": source}
+        followed = Followed(question.training)
+        noisy = self.session.noisy_steps(replace(question, training=followed), **asked)
+        silent = self.silent.noisy_steps(replace(question, training=Told(followed.points)), **asked)
+        return self._both(question, noisy, silent)
+
     def noisy_max(self, candidates: Any, *, share: float, query: str, source: str) -> Selection:
         asked = {"share": share, "query": query, "source": source}
         self.silent.noisy_max(candidates, **asked)
@@ -343,7 +381,7 @@ class Twin(Recording):
         # The claimed law comes from the oracle: its sensitivity and the cost on the receipt.
         cost = math.sqrt(noisy.receipt.mu_squared_units * accounting.MU_UNIT)
         claimed = max(oracle.sensitivity(question, self.world), 2.0**-6) / cost
-        self.residuals.append((noisy.value - silent.value).reshape(-1) / claimed)
+        self.residuals.append((values_of(noisy) - values_of(silent)) / claimed)
         assert noisy.receipt.mu_squared_units == silent.receipt.mu_squared_units
         return noisy
 
@@ -461,7 +499,7 @@ def worst_pair(world: World, rows: list[Row]) -> tuple[PrivateTable, PrivateTabl
 
 def _noiseless(answered: Answered, world: World, table: PrivateTable) -> np.ndarray:
     silent = start(world, table, RecordedNoise(None))
-    return asked_again(silent, answered.question, share=0.5).value.reshape(-1)
+    return values_of(asked_again(silent, answered.question, share=0.5))
 
 
 def _likelihoods(
@@ -500,5 +538,5 @@ def _likelihood(questions: list[Answered], whole: list[list[np.ndarray]], world:
         release = asked_again(session, answered.question, share=share, query=f"q{place}")
         change = whole[1][place] - whole[0][place]
         middle = (whole[1][place] + whole[0][place]) / 2
-        total += float((release.value.reshape(-1) - middle) @ change) / release.receipt.noise_scale**2
+        total += float((values_of(release) - middle) @ change) / release.receipt.noise_scale**2
     return total

@@ -12,6 +12,7 @@ from transcripts import Answered
 from worlds import World
 
 from synth.privacy.feature_maps import FeatureMap, OneHot, Stack
+from synth.privacy.more.critic_turns import CriticTurns
 from synth.privacy.more.dependence import Dependence
 from synth.privacy.more.em_models import GaussianPair, RegressionPair
 from synth.privacy.more.em_steps import EMStepQuestion
@@ -23,13 +24,19 @@ from synth.privacy.more.losses import Losses
 from synth.privacy.more.products import Product
 from synth.privacy.more.responsibilities import Responsibilities
 from synth.privacy.more.row_moments import RowMoments
+from synth.privacy.more.training_steps import StepsQuestion
 from synth.privacy.more.truncated_mean import LARGEST_TRUNCATED, smoothed_truncation
 from synth.privacy.table import PrivateTable
 from synth.schema import Neighbours
 
 
-def sensitivity(question: FeatureMap | UnitQuestion | tuple, world: World) -> float:
+def sensitivity(question: FeatureMap | UnitQuestion | StepsQuestion | tuple, world: World) -> float:
     """Largest change of a question's answer when one unit changes."""
+    if isinstance(question, CriticTurns):
+        # Lists of vectors of length 1 change to their opposites, in each turn of the parts that have most of them.
+        changes = (1 if world.ids else world.rows_per_unit) * (1 if world.row_count == "private" else 2)
+        turns = sum(turn % question.parts < changes for turn in range(question.steps))
+        return 2 * math.sqrt(question.rows * turns)
     if isinstance(question, UnitQuestion):  # in units of the bound, however many rows a unit has
         by_number = isinstance(question, EMStepQuestion) and question.bounding != "norm"
         longest = math.sqrt(len(question.parameters)) if by_number else 1.0

@@ -7,8 +7,9 @@ from pathlib import Path
 
 import layers
 import pytest
-from askers import CHOOSING, DESCENT, HAND_MADE, MIXTURE, NAMES, NETWORK, PAIRS
+from askers import CHOOSING, CRITICS, DESCENT, HAND_MADE, MIXTURE, NAMES, NETWORK, PAIRS
 from choosing import few
+from critic_faults import CRITIC_FAULTS
 from density_faults import DENSITY_FAULTS
 from faults import FAULTS
 from gradient_faults import GRADIENT_FAULTS
@@ -29,6 +30,8 @@ QUICK = {name: "noise draws stored" for name in NAMES} | {
     "kernel-sos": "a row in every group",
     PAIRS: "groups from data",
     NETWORK: "dependences bounded like distances",
+    CRITICS: "turns of one part not counted",
+    "gs-wgan": "a critic in the state of a generator",
     **dict(zip(CHOOSING, ("bins from data", "candidates from data"), strict=True)),
 }
 """One planted bug for each asker; the noise bugs and the factor bugs show in every one."""
@@ -45,7 +48,7 @@ def layers_of(name: str, folder: Path) -> Iterator[tuple[str, Layer]]:
     yield "T0 keys", layers.t0_keys
     for world in WORLDS.values():
         yield "T2b", lambda world=world: layers.t2b_selection_law(world, 1500)
-    for other in (HAND_MADE, DESCENT, MIXTURE, NETWORK, *CHOOSING, PAIRS, "kahm", "kernel-sos"):
+    for other in (HAND_MADE, DESCENT, MIXTURE, NETWORK, CRITICS, "gs-wgan", *CHOOSING, PAIRS, "kahm", "kernel-sos"):
         if other != name:
             yield from layers_of_asker(other, folder)
 
@@ -99,6 +102,25 @@ def test_a_planted_bug_in_what_is_asked_step_by_step_is_noticed(
     FAULTS[planted](monkeypatch)
     found = next((layer for layer, check in layers_of_asker(name, tmp_path) if noticed(check)), None)
     record_property("layer", found)
+    assert found is not None, f"nobody notices: {planted}"
+
+
+# A bug for each of what is clipped, who is in a part, and what is paid; the others with everything else.
+CRITIC_KEPT = (
+    "the mean of a turn's gradients clipped and not each",
+    "parts by the replay seed and the place of a row",
+    "a replaced unit pays for one part",
+    "a critic kept beside the network",
+)
+
+
+@pytest.mark.parametrize("planted", few(list(CRITIC_FAULTS), kept=CRITIC_KEPT))
+def test_a_planted_bug_in_private_critics_is_noticed(
+    planted: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    FAULTS[planted](monkeypatch)
+    layers_here = layers_of_asker(CRITIC_FAULTS[planted], tmp_path)
+    found = next((layer for layer, check in layers_here if noticed(check)), None)
     assert found is not None, f"nobody notices: {planted}"
 
 

@@ -6,7 +6,7 @@ The session is a black box here. Its noise is known to the test, so the exact nu
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -16,13 +16,14 @@ from worlds import World
 from synth.privacy.answers import AnswerSource, NoisyAnswer, RowCount
 from synth.privacy.feature_maps import Constant, FeatureMap
 from synth.privacy.more.gradients import NoisyGradient, UnitQuestion
+from synth.privacy.more.training_steps import NoisySteps, PublicTraining, StepsQuestion
 from synth.privacy.receipt import Receipt
 from synth.privacy.selection import AnyCandidate, Candidate, Selection
 from synth.privacy.session import PrivateSession
 from synth.privacy.table import PrivateTable
 
-SUMS = (NoisyAnswer, NoisyGradient)
-"""Answers that are whole numbers added up, plus Gaussian noise."""
+SUMS = (NoisyAnswer, NoisyGradient, NoisySteps)
+"""Answers that are whole numbers, plus Gaussian noise."""
 
 Asker = Callable[[AnswerSource], Any]
 """Asks a session everything it wants to know, and returns what it made of the answers."""
@@ -54,16 +55,57 @@ class TappedNoise:
         return self._noise.choose(scores, numerator=numerator, denominator=denominator)
 
 
+def values_of(answer: NoisyAnswer | NoisyGradient | NoisySteps) -> np.ndarray:
+    """All noisy numbers of an answer, in units of the answer; of a training, step after step."""
+    if isinstance(answer, NoisySteps):
+        return answer.whole.reshape(-1) * answer.receipt.grid
+    return answer.value.reshape(-1)
+
+
+class Told:
+    """A training that comes by points which are written down already, whatever the answers are."""
+
+    def __init__(self, points: Sequence[np.ndarray]) -> None:
+        self.points, self.taken = points, 0
+
+    def at(self) -> np.ndarray:
+        return self.points[self.taken]
+
+    def move(self, step: np.ndarray) -> None:
+        self.taken += 1
+
+
+class Followed:
+    """A training whose points are written down; it may be told the answers of an earlier run instead of these."""
+
+    def __init__(self, training: PublicTraining, earlier: NoisySteps | None = None) -> None:
+        self.training, self.earlier = training, earlier
+        self.points: list[np.ndarray] = []
+
+    @property
+    def taken(self) -> int:
+        return self.training.taken
+
+    def at(self) -> np.ndarray:
+        self.points.append(self.training.at().copy())
+        return self.points[-1].copy()
+
+    def move(self, step: np.ndarray) -> None:
+        if self.earlier is not None:
+            step = self.earlier.whole[self.taken] * self.earlier.receipt.grid
+        self.training.move(step)
+
+
 @dataclass
 class Answered:
     """One question as it was asked and answered; ``whole`` are the exact sums or scores in grid steps."""
 
-    question: FeatureMap | UnitQuestion | tuple[AnyCandidate, ...]
+    question: FeatureMap | UnitQuestion | StepsQuestion | tuple[AnyCandidate, ...]
     share: float
     query: str
     receipt: Receipt
     whole: np.ndarray
-    answer: NoisyAnswer | NoisyGradient | Selection
+    answer: NoisyAnswer | NoisyGradient | NoisySteps | Selection
 
 
 @dataclass
@@ -106,6 +148,20 @@ class Recording:
         answer = self.session.noisy_gradient(question, share=share, query=query, source=source)
         return self._sum(answer.question, answer, share)
 
+    def noisy_steps(self, question: StepsQuestion, *, share: float, query: str, source: str) -> NoisySteps:
+        followed = self._followed(question.training)
+        asked, before = replace(question, training=followed), len(self.noise.draws)
+        answer = self.session.noisy_steps(asked, share=share, query=query, source=source)
+        # The noise of all steps is that of one answer.
+        draws, variances = self.noise.draws[before:], set(self.noise.variances[before:])
+        assert len(draws) == question.steps, "noise was not drawn for every step"
+        assert len(variances) == 1, "steps have different noise"
+        self.noise.draws[before:], self.noise.variances[before:] = [np.concatenate(draws)], list(variances)
+        return self._sum(replace(asked, training=Told(followed.points)), answer, share)
+
+    def _followed(self, training: PublicTraining) -> Followed:
+        return Followed(training)
+
     def noisy_max(self, candidates: Sequence[AnyCandidate], *, share: float, query: str, source: str) -> Selection:
         chosen = self.session.noisy_max(candidates, share=share, query=query, source=source)
         seen = sum(isinstance(one.answer, Selection) for one in self.transcript.answered)
@@ -118,7 +174,7 @@ class Recording:
         return type(self)(self.session.sub_session(share), self.noise, self.transcript)
 
     def _sum(self, question: Any, release: Any, share: float) -> Any:
-        steps = release.value.reshape(-1) / release.receipt.grid
+        steps = values_of(release) / release.receipt.grid
         assert (steps == np.rint(steps)).all(), "an answer is not on its grid"
         draws = self.noise.draws[-1]
         assert draws.size == steps.size, "noise was not drawn for this answer, and only for it"
@@ -144,6 +200,13 @@ class Replaying(Recording):
         part.earlier = self.earlier
         return part
 
+    def _followed(self, training: PublicTraining) -> Followed:
+        place = len(self.transcript.answered)
+        assert place < len(self.earlier.answered), "a question was asked that depends on more than the answers"
+        earlier = self.earlier.answered[place].answer
+        assert isinstance(earlier, NoisySteps), f"question {place} depends on more than the answers"
+        return Followed(training, earlier)
+
     def _heard(self, answered: Answered) -> Any:
         place = len(self.transcript.answered) - 1
         assert place < len(self.earlier.answered), "a question was asked that depends on more than the answers"
@@ -166,6 +229,12 @@ def same_question(one: Answered, other: Answered) -> bool:
         return len(one.question) == len(other.question) and all(
             same_candidate(first, second) for first, second in zip(one.question, other.question, strict=True)
         )
+    if isinstance(one.question, StepsQuestion):
+        if not isinstance(other.question, StepsQuestion):
+            return False
+        points = [question.training.points for question in (one.question, other.question)]
+        same = len(points[0]) == len(points[1]) and all(map(np.array_equal, *points))
+        return same and one.question.digest() == other.question.digest()
     if isinstance(one.question, UnitQuestion):
         return isinstance(other.question, UnitQuestion) and one.question.digest() == other.question.digest()
     return one.question.is_same(other.question)
@@ -179,7 +248,10 @@ def same_candidate(one: AnyCandidate, other: AnyCandidate) -> bool:
 
 
 def asked_again(source: Any, question: Any, *, share: float, query: str = "again") -> Any:
-    """Ask a session what an earlier one was asked."""
+    """Ask a session what an earlier one was asked; steps at the points where they were taken."""
+    if isinstance(question, StepsQuestion):
+        asked = replace(question, training=Told(question.training.points))
+        return source.noisy_steps(asked, share=share, query=query, source="audit")
     ask = source.noisy_gradient if isinstance(question, UnitQuestion) else source.noisy_sum
     return ask(question, share=share, query=query, source="audit")
 
