@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -123,25 +124,8 @@ def _(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(StepsQuestion, "draw", draw)
 
 
-@critic_fault("a critic in the state of a generator", "gs-wgan")
-def _(patch: pytest.MonkeyPatch) -> None:
-    held: list[Any] = []
-    of_rows, state = CriticTurns.of_rows, GsWgan.state
-
-    def kept(self: CriticTurns, *given: Any, **named: Any) -> Any:
-        held.append(of_rows(self, *given, **named))
-        return held[-1]
-
-    def told(self: GsWgan) -> Any:
-        critics = held[-1]._critics
-        return {**state(self), "critic": critics[min(critics)]._weights.numpy().copy()}
-
-    patch.setattr(CriticTurns, "of_rows", kept)
-    patch.setattr(GsWgan, "state", told)
-
-
-@critic_fault("a critic kept beside the network", "gs-wgan")
-def _(patch: pytest.MonkeyPatch) -> None:
+def critics_of_a_fit(patch: pytest.MonkeyPatch, keep: Callable[[GsWgan, Any], None]) -> None:
+    """Hand the critics of every fit to something that keeps a part of them."""
     held: list[Any] = []
     of_rows, fit = CriticTurns.of_rows, GsWgan.fit
 
@@ -151,11 +135,27 @@ def _(patch: pytest.MonkeyPatch) -> None:
 
     def fitted(self: GsWgan, session: Any, progress: Any) -> GsWgan:
         fit(self, session, progress)
-        self.critics = held[-1]
+        keep(self, held[-1])
         return self
 
     patch.setattr(CriticTurns, "of_rows", kept)
     patch.setattr(GsWgan, "fit", fitted)
+
+
+@critic_fault("a critic in the state of a generator", "gs-wgan")
+def _(patch: pytest.MonkeyPatch) -> None:
+    state = GsWgan.state
+
+    def keep(made: GsWgan, turns: Any) -> None:
+        made.critics = np.concatenate([turns._critics[part]._weights.numpy() for part in sorted(turns._critics)])
+
+    critics_of_a_fit(patch, keep)
+    patch.setattr(GsWgan, "state", lambda self: {**state(self), "critics": self.critics})
+
+
+@critic_fault("a critic kept beside the network", "gs-wgan")
+def _(patch: pytest.MonkeyPatch) -> None:
+    critics_of_a_fit(patch, lambda made, turns: setattr(made, "critics", turns))
 
 
 @critic_fault("turns not charged")
