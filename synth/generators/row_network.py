@@ -377,7 +377,7 @@ class RowNetwork:
         return self.third @ torch.cat([inputs, one_hot])
 
 
-def product(left: Tensor, right: Tensor, out: Tensor, *, plus: Tensor | None = None) -> None:
+def product(left: Tensor, right: Tensor, out: Tensor, *, plus: Tensor | None = None, adds: bool = False) -> None:
     """Multiply matrices, (..., a, b) by (..., b, c), into ``out``; one without fits is the same for all of them.
 
     Parameters
@@ -386,9 +386,15 @@ def product(left: Tensor, right: Tensor, out: Tensor, *, plus: Tensor | None = N
     out : Tensor of shape (..., a, c)
     plus : Tensor of shape (a, 1), optional
         Added to every column.
+    adds : bool
+        Whether the product is added to what is there.
     """
+    if out.ndim > 3:
+        (out.add_ if adds else out.copy_)(left @ right)
+        return
     if out.ndim == 3:
         left, right = (one if one.ndim == 3 else one.expand(len(out), -1, -1) for one in (left, right))
+    plus = out if adds else plus
     if plus is None:
         (torch.mm if out.ndim == 2 else torch.bmm)(left, right, out=out)
     else:

@@ -322,7 +322,7 @@ class OfProducts:
     def slopes(self, draw: Draw, step: Tensor, slopes: Draw) -> None:
         for one in (slopes.values, *slopes.choices):
             one.zero_()
-        self._distance.add_slopes(draw, step, slopes, factor=1.0)
+        self._distance.add_slopes(draw, step, slopes)
 
     def value(self, draw: Draw, step: Tensor) -> Tensor:
         return self._distance.value(draw, step)

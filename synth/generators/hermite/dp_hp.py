@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import ClassVar
 
@@ -31,7 +31,7 @@ from synth.errors import ConfigError, InputError
 from synth.generators.hermite import CARD, DpHpOptions
 from synth.generators.neural import NeuralGenerator, Released
 from synth.generators.protocol import Card, GeneratorTask
-from synth.generators.row_network import ClassBatch, Draw, OutputHead, OutputHeads
+from synth.generators.row_network import ClassBatch, Draw, OutputHead, OutputHeads, product
 from synth.generators.stacked import column_weights
 from synth.models.simplex import project_to_simplex
 from synth.privacy.answers import AnswerSource
@@ -232,10 +232,10 @@ class DpHp(NeuralGenerator):
         sum_answer, *answers = released
         sums = SumDistance(layout, tables, sum_answer[..., : sum(table.shape[1] for table in tables), :], batch)
         if not options.gamma:
-            return _BothDistances(sums, None, 0.0)
+            return _BothDistances(sums, None)
         plain = [self._product_lookup(head).table for head in layout.heads]
-        products = ProductDistance(layout, plain, self._drawn_columns(), answers, batch)
-        return _BothDistances(sums, products, options.gamma)
+        products = ProductDistance(layout, plain, self._drawn_columns(), answers, batch, factor=options.gamma)
+        return _BothDistances(sums, products)
 
 
 def _own_features(head: OutputHead) -> int:
@@ -306,23 +306,49 @@ def hermite_features(x: Tensor, *, order: int, rho: float) -> Tensor:
 class _BothDistances:
     """The sum kernel's distance and gamma times the product kernel's (Vinaroz 2022, eq. 16)."""
 
-    def __init__(self, sums: SumDistance, products: ProductDistance | None, gamma: float) -> None:
-        self._sums, self._products, self._gamma = sums, products, gamma
+    def __init__(self, sums: SumDistance, products: ProductDistance | None) -> None:
+        self._sums, self._products = sums, products
 
     def slopes(self, draw: Draw, step: Tensor, slopes: Draw) -> None:
         """Write the slopes of the distance in all numbers of a draw."""
-        self._sums.slopes(draw, step, slopes)
+        where = self._sums.where(draw)
+        self._sums.slopes(draw, step, slopes, where=where)
         if self._products is not None:
-            self._products.add_slopes(draw, step, slopes, factor=self._gamma)
+            self._products.add_slopes(draw, step, slopes, where=where)
 
     def value(self, draw: Draw, step: Tensor) -> Tensor:
         """Return the distance."""
-        found = self._sums.value(draw, step)
-        return found if self._products is None else found + self._gamma * self._products.value(draw, step)
+        where = self._sums.where(draw)
+        found = self._sums.value(draw, step, where=where)
+        return found if self._products is None else found + self._products.value(draw, step, where=where)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Where:
+    """Where the values of a draw lie.
+
+    Attributes
+    ----------
+    pairs : int64 Tensor of shape (..., values, rows, 2)
+        The places below and above, among those of all grids.
+    left : Tensor of shape (..., values, rows)
+        The part of the way from the one to the other.
+    chances : Tensor of shape (..., values, rows), optional
+        Probability of the value's grid; None if all of them are 1.
+    """
+
+    pairs: Tensor
+    left: Tensor
+    chances: Tensor | None
+
+    @property
+    def below(self) -> Tensor:
+        """The places below."""
+        return self.pairs[..., 0]
 
 
 class _OnGrids:
-    """Where the values of a draw lie between the places of their grids.
+    """The places of all values' grids, one grid after the other, and their features.
 
     Parameters
     ----------
@@ -332,8 +358,12 @@ class _OnGrids:
 
     Attributes
     ----------
-    table, differences : Tensor of shape (places of all values + 1, width)
-        Features of every place, grid after grid, and how they differ from those of the next place.
+    table : array of shape (places of all values + 1, width)
+        Features of every place.
+    differences : array of the same shape
+        How those of the next place differ.
+    steps : array of shape (places of all values + 1, 1)
+        Steps of the place's grid.
     firsts : list of int
         First place of every value's grid.
     """
@@ -344,27 +374,24 @@ class _OnGrids:
         own = [_own_features(layout.heads[d]) for d in layout.continuous]
         self.firsts = np.cumsum([0, *grids]).tolist()
         widths = [tables[d].shape[1] - skipped for d, skipped in zip(layout.continuous, own, strict=True)]
-        table = np.zeros((self.firsts[-1] + 1, max(widths, default=0)))
-        differences = np.zeros_like(table)
+        self.table = np.zeros((self.firsts[-1] + 1, max(widths, default=0)))
+        self.differences = np.zeros_like(self.table)
+        self.steps = np.append(np.repeat(grids, grids), 1)[:, None] - 1.0
         for first, levels, d, skipped in zip(self.firsts[:-1], grids, layout.continuous, own, strict=True):
             features = tables[d][:levels, skipped:]
-            table[first : first + levels, : features.shape[1]] = features
-            differences[first : first + levels - 1, : features.shape[1]] = np.diff(features, axis=0)
-        self.table, self.differences = (torch.from_numpy(one).to(batch.weights) for one in (table, differences))
+            self.table[first : first + levels, : features.shape[1]] = features
+            self.differences[first : first + levels - 1, : features.shape[1]] = np.diff(features, axis=0)
+        device = batch.weights.device
         self.stretch = torch.tensor(grids).to(batch.weights)[:, None] - 1.0
-        self._places = torch.tensor(self.firsts[:-1]).to(batch.weights.device)[:, None]
+        self._pairs = (torch.tensor(self.firsts[:-1]).reshape(-1, 1, 1) + torch.arange(2)).to(device)
 
-    def __call__(self, draw: Draw) -> tuple[Tensor, Tensor]:
-        """Return the place below every value, among all, and the part of the way from it to the next place.
-
-        Both of shape (..., values, rows).
-        """
+    def where(self, draw: Draw) -> _Where:
+        """Return where the values of a draw lie."""
         place = draw.values * self.stretch
-        below = place.floor()
-        return below.long().add_(self._places), place.sub_(below)
+        pairs = place.long().unsqueeze(-1) + self._pairs
+        return _Where(pairs, place.frac_(), self._chances(draw))
 
-    def chances(self, draw: Draw) -> Tensor | None:
-        """Return the probability of every value's grid, (..., values, rows); None if all of them are 1."""
+    def _chances(self, draw: Draw) -> Tensor | None:
         if self._layout.plain == len(self._layout.continuous):
             return None
         chances = torch.ones_like(draw.values)
@@ -379,7 +406,8 @@ class SumDistance:
 
     Expected features are never made for a single row. With T the table of a column, p a row's probabilities and
     G = T T', the distance needs T' times the mean of p, and the norm p' G p; of values, weighted sums of rows of T, and
-    norms from those of neighbouring rows and their products.
+    norms from those of neighbouring rows and their products. What a value's slope needs is computed for every place of
+    its grid and class, and looked up.
 
     Parameters
     ----------
@@ -399,151 +427,174 @@ class SumDistance:
         batch: ClassBatch,
     ) -> None:
         self._layout, self._batch = layout, batch
-        like, classes = batch.weights, len(batch.one_hot)
         starts = np.cumsum([0, *(table.shape[1] for table in tables)]).tolist()
-        self._grids = grids = _OnGrids(layout, tables, batch)
-
-        def moved(array: NDArray[np.float64]) -> Tensor:
-            return torch.from_numpy(np.ascontiguousarray(array)).to(like)
-
-        # Of values: what was released, and for each place the norm of its features, and their product with the step to
-        # the next place, and the norm of that step.
-        width, values = grids.table.shape[1], len(layout.continuous)
-        aims = np.zeros((*target.shape[:-2], values, classes, width))
-        for place, d in enumerate(layout.continuous):
-            first = starts[d] + _own_features(layout.heads[d])
-            own = target[..., first : starts[d + 1], :].swapaxes(-1, -2)
-            aims[..., place, :, : own.shape[-1]] = own
-        self._aims = moved(aims)
-        self._relative = self._aims / batch.correction[..., None, :, :]
-        steps = grids.differences
-        self._norms = torch.stack(
-            [grids.table.square().sum(dim=1), (grids.table * steps).sum(dim=1), steps.square().sum(dim=1)]
-        )
-        # Bags of rows of one class, and where they are looked up.
-        class_of = torch.arange(classes).repeat_interleave(torch.tensor(batch.rows)).to(like.device)
-        lengths = torch.tensor([levels for levels in np.diff(grids.firsts).tolist()]).to(like.device)
-        firsts = torch.tensor(grids.firsts[:-1]).to(like.device)
-        self._shift = class_of * lengths[:, None] + (classes - 1) * firsts[:, None]
-        fits = math.prod(like.shape[:-2])
-        ends = np.cumsum([0, *batch.rows])
-        bags = (np.arange(fits * values)[:, None] * batch.size + ends[:-1]) * 2
-        self._bags = torch.from_numpy(bags.ravel()).to(like.device)
+        self._grids = _OnGrids(layout, tables, batch)
         self._row_weights = batch.weights.sum(dim=-2)
-        self._slope_weights = (batch.of_slopes[..., :classes, :].sum(dim=-2))[..., None, :]
-        self._runs = _runs_of_equals(np.diff(grids.firsts).tolist())
+        if layout.continuous:
+            self._prepare_values(target, starts)
 
-        # Of choices: products of the tables' rows with each other and with what was released.
-        self._grams, self._products = [], []
+        # Of choices: products of the tables' rows with each other, followed by those with what was released; what they
+        # are multiplied by ends with the rows of every class.
+        self._grams, self._products, self._both, self._weighted = [], [], [], []
         for block in layout.blocks:
             gram = np.zeros((len(block.heads), block.size, block.size))
-            products = np.zeros((*target.shape[:-2], len(block.heads), block.size, classes))
+            products = np.zeros((*target.shape[:-2], len(block.heads), block.size, len(batch.one_hot)))
             for column, d in enumerate(block.heads):
                 own = tables[d]
                 if block.kind == "value":
                     own = np.concatenate([np.zeros((1, own.shape[1])), own[layout.heads[d].grid.levels :]])
                 gram[column, : len(own), : len(own)] = own @ own.T
                 products[..., column, : len(own), :] = own @ target[..., starts[d] : starts[d + 1], :]
-            self._grams.append(moved(gram))
-            self._products.append(moved(products))
-        self._relative_products = [one / batch.correction.mT[..., None, :, :] for one in self._products]
-        self._rest = moved(np.square(target).sum(axis=(-2, -1)))
+            self._grams.append(self._moved(gram))
+            self._products.append(self._moved(products))
+            expanded = np.broadcast_to(gram, (*products.shape[:-1], block.size))
+            self._both.append(self._moved(np.concatenate([expanded, products], axis=-1)))
+            weighted = batch.weights.new_zeros((*self._both[-1].shape[:-2], self._both[-1].shape[-1], batch.size))
+            weighted[..., block.size :, :] = -2.0 * batch.weights[..., None, :, :]
+            self._weighted.append(weighted)
+        self._rest = self._moved(np.square(target).sum(axis=(-2, -1)))
         for d, head in enumerate(layout.heads):
             if head.choices == 1 and not head.is_continuous:
-                same, chances = moved(tables[d][0]), batch.weights.sum(dim=-1)
-                aim = moved(target[..., starts[d] : starts[d + 1], :].swapaxes(-1, -2)) @ same
+                same, chances = self._moved(tables[d][0]), batch.weights.sum(dim=-1)
+                aim = self._moved(target[..., starts[d] : starts[d + 1], :].swapaxes(-1, -2)) @ same
                 self._rest = self._rest + (chances * (chances * same.square().sum() - 2.0 * aim)).sum(dim=-1)
 
-    def slopes(self, draw: Draw, step: Tensor, slopes: Draw) -> None:
+    def _moved(self, array: NDArray[np.float64]) -> Tensor:
+        return torch.from_numpy(np.ascontiguousarray(array)).to(self._batch.weights)
+
+    def _prepare_values(self, target: NDArray[np.float64], starts: list[int]) -> None:
+        """Make what the slopes of values are looked up in.
+
+        It has a row for every class of every fit, and where fits have rows of no weight one more, which is 0, for them.
+        """
+        layout, batch, grids = self._layout, self._batch, self._grids
+        like, classes, values = batch.weights, len(batch.one_hot), len(layout.continuous)
+        device, several = like.device, like.shape[:-2]
+        fits, width = math.prod(several), grids.table.shape[1]
+
+        aims = np.zeros((fits, values, classes, width))
+        for place, d in enumerate(layout.continuous):
+            first = starts[d] + _own_features(layout.heads[d])
+            own = target[..., first : starts[d + 1], :].swapaxes(-1, -2)
+            aims[:, place, :, : own.shape[-1]] = own.reshape(fits, classes, -1)
+        self._aims = self._moved(aims).view(*several, values, classes, width)
+        self._table = self._moved(grids.table)
+        # For each place the norm of its features, and its slope in the value, halved: at the place and a step later.
+        self._slope_table = self._moved(grids.steps * grids.differences)
+        norms = [grids.table**2, grids.steps * grids.table * grids.differences, grids.steps * grids.differences**2]
+        self._norms = torch.stack([self._moved(one.sum(axis=1)) for one in norms])
+
+        # The mean features of the rows of a class are a bag of places, two for each row.
+        ends = np.cumsum([0, *batch.rows])
+        bags = (np.arange(fits * values)[:, None] * batch.size + ends[:-1]) * 2
+        self._bags = torch.from_numpy(bags.ravel()).to(device)
+        weights = self._row_weights[..., None, :, None]
+        self._of_pairs = torch.cat([weights, 0.0 * weights], dim=-1), torch.cat([-weights, weights], dim=-1)
+
+        counts = self._row_weights.reshape(fits, -1) > 0
+        class_of = torch.arange(classes).repeat_interleave(torch.tensor(batch.rows)).to(device).expand(fits, -1)
+        weight = batch.weights.reshape(fits, classes, -1).amax(dim=-1)
+        is_padded = bool((~counts & (weight.gather(1, class_of) > 0)).any())
+        rows = classes + is_padded
+        if is_padded:
+            class_of = torch.where(counts, class_of, classes)
+        class_of = class_of + rows * torch.arange(fits).to(device)[:, None]
+        self._class_of = class_of.view(*several, 1, -1)
+
+        scale = (2.0 * weight * batch.correction.reshape(fits, classes))[..., None]
+        self._scale = scale
+        self._minus = (-2.0 * weight[:, None, :, None] * self._aims.view(fits, values, classes, width)).transpose(0, 1)
+        self._missed = like.new_zeros((values, fits, rows, width))
+        of_norms = torch.zeros_like(self._missed[0, ..., :1])
+        of_norms[:, :classes] = -scale * weight[..., None]
+        norm, slope, bend = self._norms[:, None, :] * of_norms.flatten(0, 1)
+        nothing = torch.zeros_like(norm)
+        has_chances = layout.plain < values
+        self._looked_up = torch.stack([nothing, bend, slope, nothing, norm] if has_chances else [nothing, bend])
+        # What is computed for every place of each run of equal grids: into where, from what, and what is added.
+        of_places = [self._slope_table, self._table]
+        self._runs = []
+        for first, last in _runs_of_equals(np.diff(grids.firsts).tolist()):
+            places = slice(grids.firsts[first], grids.firsts[last])
+            for row, table in zip((0, 3) if has_chances else (0,), of_places, strict=False):
+                into, added = (
+                    torch.unflatten(one[:, places], 1, (last - first, -1)).transpose(0, 1)
+                    for one in (self._looked_up[row], nothing if has_chances else slope)
+                )
+                features = torch.unflatten(table[places], 0, (last - first, -1)).mT
+                self._runs.append((slice(first, last), into, features, added))
+
+    def where(self, draw: Draw) -> _Where:
+        """Return where the values of a draw lie; a product distance needs the same."""
+        return self._grids.where(draw)
+
+    def slopes(self, draw: Draw, step: Tensor, slopes: Draw, *, where: _Where | None = None) -> None:
         """Write the slopes of the distance in all numbers of a draw."""
         batch = self._batch
         of_slopes = batch.of_slopes[..., : len(batch.one_hot), :]
-        for number, (gram, relative) in enumerate(zip(self._grams, self._relative_products, strict=True)):
-            choices = draw.choices[number]
-            mean = self._mean_choices(choices)
-            by_class = torch.matmul(gram, mean).sub_(relative).flatten(-3, -2)
-            rows = torch.matmul(by_class, of_slopes).view(*choices.shape[:-3], *gram.shape[:2], -1)
-            own = torch.matmul(gram, choices.transpose(-3, -2))
-            torch.addcmul(rows, own, batch.of_norm[..., None, None, :], value=-1.0, out=rows)
-            slopes.choices[number].copy_(rows.transpose(-3, -2))
+        for choices, both, weighted, of_choices in zip(
+            draw.choices, self._both, self._weighted, slopes.choices, strict=True
+        ):
+            flat = choices.flatten(-3, -2)
+            rows = ((flat @ batch.weights.mT) @ of_slopes).view_as(choices)
+            norms = batch.of_norm[..., None, None, :]
+            here = weighted[..., : choices.shape[-3], :]
+            torch.addcmul(rows, choices, norms, value=-1.0, out=here.transpose(-3, -2))
+            product(both, weighted, out=of_choices.transpose(-3, -2))
         if self._layout.continuous:
-            self._write_slopes_of_values(draw, slopes)
+            self._write_slopes_of_values(self.where(draw) if where is None else where, slopes)
 
-    def value(self, draw: Draw, step: Tensor) -> Tensor:
+    def value(self, draw: Draw, step: Tensor, *, where: _Where | None = None) -> Tensor:
         """Return the distance."""
         batch = self._batch
         correction = batch.correction.mT[..., None, :, :]
         found, norms = self._rest, torch.zeros_like(batch.of_norm)
-        for number, (gram, products) in enumerate(zip(self._grams, self._products, strict=True)):
-            choices = draw.choices[number]
-            mean = self._mean_choices(choices)
+        for choices, gram, products in zip(draw.choices, self._grams, self._products, strict=True):
+            mean = (choices.flatten(-3, -2) @ batch.weights.mT).view(*choices.shape[:-1], -1).transpose(-3, -2)
             found = found + (mean * (correction * (gram @ mean) - 2.0 * products)).sum(dim=(-3, -2, -1))
             norms = norms + (choices * (gram @ choices.transpose(-3, -2)).transpose(-3, -2)).sum(dim=(-3, -2))
         if self._layout.continuous:
-            places, left = self._grids(draw)
-            chances = self._grids.chances(draw)
-            mean = self._mean_of_values(places, left, chances)
+            where = self.where(draw) if where is None else where
+            mean = self._mean_of_values(where)
             found = found + (mean * (batch.correction[..., None, :, :] * mean - 2.0 * self._aims)).sum(dim=(-3, -2, -1))
-            norm, slope, bend = self._norms[:, places]
-            norm = norm + left * (2.0 * slope + left * bend)
-            norms = norms + (norm if chances is None else norm * chances.square()).sum(dim=-2)
+            norm, slope, bend = self._norms[:, where.below]
+            norm = norm + where.left / self._grids.stretch * (2.0 * slope + where.left * bend)
+            norms = norms + (norm if where.chances is None else norm * where.chances.square()).sum(dim=-2)
         return found - (batch.of_norm * norms).sum(dim=-1) / 2.0
 
-    def _mean_choices(self, choices: Tensor) -> Tensor:
-        """Return the mean probabilities by class, (..., columns, places, classes)."""
-        flat = choices.flatten(-3, -2)
-        mean = torch.matmul(flat, self._batch.weights.mT)
-        return mean.view(*choices.shape[:-1], -1).transpose(-3, -2)
-
-    def _mean_of_values(self, places: Tensor, left: Tensor, chances: Tensor | None) -> Tensor:
+    def _mean_of_values(self, where: _Where) -> Tensor:
         """Return the mean features of values by class, (..., values, classes, width)."""
-        weights = self._row_weights[..., None, :]
-        if chances is not None:
-            weights = weights * chances
-        above = left * weights
-        pairs = torch.stack([weights - above, above], dim=-1)
+        base, turned = self._of_pairs
+        weights = torch.addcmul(base, where.left.unsqueeze(-1), turned)
+        if where.chances is not None:
+            weights.mul_(where.chances.unsqueeze(-1))
         found = torch.nn.functional.embedding_bag(
-            torch.stack([places, places + 1], dim=-1).flatten(),
-            self._grids.table,
-            self._bags,
-            mode="sum",
-            per_sample_weights=pairs.flatten(),
+            where.pairs.flatten(), self._table, self._bags, mode="sum", per_sample_weights=weights.flatten()
         )
         return found.view(self._aims.shape)
 
-    def _write_slopes_of_values(self, draw: Draw, slopes: Draw) -> None:
-        places, left = self._grids(draw)
-        chances = self._grids.chances(draw)
-        classes = len(self._batch.one_hot)
-        missed = self._mean_of_values(places, left, chances).sub_(self._relative)
-        where = places + self._shift
-        of_norm, bend = self._norms[1:, places]
-        of_norm = torch.addcmul(of_norm, left, bend)
-        if chances is not None:
-            of_norm = of_norm * chances
-        stretched = self._grids.stretch * (1.0 if chances is None else chances)
-        found = self._looked_up(missed, self._grids.differences, where, classes)
-        weights = self._row_weights[..., None, :]
-        slope = torch.addcmul(found, of_norm, weights, value=-1.0).mul_(self._slope_weights)
-        torch.mul(slope, stretched, out=slopes.values)
+    def _write_slopes_of_values(self, where: _Where, slopes: Draw) -> None:
+        values, fits, _, width = self._missed.shape
+        classes = self._scale.shape[1]
+        mean = self._mean_of_values(where).view(fits, values, classes, width).transpose(0, 1)
+        torch.addcmul(self._minus, mean, self._scale, out=self._missed[:, :, :classes])
+        missed = self._missed.flatten(1, 2)
+        for some, into, features, added in self._runs:
+            torch.baddbmm(added, missed[some], features, out=into)
+        slope, bend, *others = self._looked_up[:, self._class_of, where.below]
+        left, chances = where.left, where.chances
         if chances is None:
+            torch.addcmul(slope, left, bend, out=slopes.values)
             return
-        below = self._looked_up(missed, self._grids.table, where, classes)
-        norm, once, twice = self._norms[:, places]
-        norm = norm + left * (2.0 * once + left * twice)
-        of_chances = (below + left * found - weights * chances * norm) * self._slope_weights
+        once, below, norm = others
+        of_norm = torch.addcmul(once, left, bend)
+        torch.mul(torch.addcmul(slope, chances, of_norm), chances, out=slopes.values)
+        part = left / self._grids.stretch
+        of_chances = torch.addcmul(below, part, slope)
+        of_chances.addcmul_(chances, torch.addcmul(norm, part, of_norm.add_(once)))
         for block, of_choices in zip(self._layout.blocks, slopes.choices, strict=True):
             if block.kind == "value":
                 of_choices[..., 0, :, :] += of_chances[..., block.values, :]
-
-    def _looked_up(self, missed: Tensor, table: Tensor, where: Tensor, classes: int) -> Tensor:
-        """Return the product of every row's features in a table with what its class missed, (..., values, rows)."""
-        parts = []
-        for first, last in self._runs:
-            rows = torch.unflatten(table[self._grids.firsts[first] : self._grids.firsts[last]], 0, (last - first, -1))
-            parts.append((missed[..., first:last, :, :] @ rows.mT).flatten(-3))
-        every = parts[0] if len(parts) == 1 else torch.cat(parts, dim=-1)
-        return torch.gather(every, -1, where.flatten(-2)).view_as(where)
 
 
 def _runs_of_equals(numbers: list[int]) -> list[tuple[int, int]]:
@@ -557,7 +608,8 @@ class ProductDistance:
 
     Tables are padded with zeros to one width, so that all embeddings of a step are one batched matrix product; a zero
     feature adds nothing to a distance. A row's features are the outer product of two sides, so they are never computed
-    for a single row: the sum over the rows of a class, which are adjacent, is a matrix product.
+    for a single row: the sum over the rows of a class, which are adjacent and have one weight, is a matrix product.
+    Both sides have as many columns; where their number is odd, the one in the middle belongs to the left.
 
     Parameters
     ----------
@@ -569,6 +621,8 @@ class ProductDistance:
     answers : sequence of arrays of shape (..., width of first column, ..., width of last column, classes)
         Released means.
     batch : ClassBatch
+    factor : float
+        What the distance is multiplied by.
     """
 
     def __init__(
@@ -578,12 +632,15 @@ class ProductDistance:
         column_sets: Sequence[tuple[int, ...]],
         answers: Sequence[NDArray[np.float64]],
         batch: ClassBatch,
+        *,
+        factor: float = 1.0,
     ) -> None:
         self._layout, self._batch = layout, batch
-        like, device = batch.weights, batch.weights.device
-        self._width = max(table.shape[1] for table in tables)
-        self._depth, self._count = len(column_sets[0]), len(column_sets)
-        self._cut = (self._depth + 1) // 2 if self._depth > 1 else 0
+        like, several, device = batch.weights, batch.weights.shape[:-2], batch.weights.device
+        width = self._width = max(table.shape[1] for table in tables)
+        depth, self._count = len(column_sets[0]), len(column_sets)
+        self._depth, half, is_odd = depth, depth // 2, depth % 2
+        self._half, self._is_odd = half, bool(is_odd)
         self._grids = _OnGrids(layout, tables, batch)
 
         # Columns in the order of values and blocks; a block of values is among the values, those with one choice last.
@@ -592,7 +649,7 @@ class ProductDistance:
         order = [*values, *(d for _, block in blocks for d in block.heads)]
         alone = sorted(set(range(len(layout.heads))) - set(order))
         row_of = {d: row for row, d in enumerate([*order, *alone])}
-        self._features = like.new_zeros((*like.shape[:-2], len(row_of), self._width, batch.size))
+        self._features = like.new_zeros((*several, len(row_of), width, batch.size))
         for d in alone:
             self._features[..., row_of[d], : tables[d].shape[1], :] = torch.from_numpy(tables[d][0]).to(like)[:, None]
 
@@ -603,7 +660,7 @@ class ProductDistance:
         # first, then those of atoms.
         self._blocks: list[tuple[int, slice, Tensor]] = []
         for number, block in enumerate(layout.blocks):
-            made = np.zeros((len(block.heads), block.size, self._width))
+            made = np.zeros((len(block.heads), block.size, width))
             for column, d in enumerate(block.heads):
                 if block.kind == "value":
                     own = layout.heads[d].grid.atoms
@@ -613,71 +670,126 @@ class ProductDistance:
                     made[column, : len(tables[d]), : tables[d].shape[1]] = tables[d]
             first = row_of[block.heads[0]]
             self._blocks.append((number, slice(first, first + len(block.heads)), moved(made)))
-        self._tables = self._grids.table.T.contiguous(), self._grids.differences.T.contiguous()
+        self._table = torch.stack([moved(self._grids.table.T), moved(self._grids.differences.T)])
 
-        # Picking columns by a matrix product has an exact, ordered slope on every device; indexing has not.
-        rows = torch.tensor([[row_of[d] for d in chosen] for chosen in column_sets])
-        picks = torch.nn.functional.one_hot(rows, len(row_of))
-        self._chosen, self._picks = rows.to(device), picks.to(like)
-        self._targets = moved(
-            np.stack([self._padded(answer, chosen) for answer, chosen in zip(answers, column_sets, strict=True)])
+        # Of every embedding first the columns of the two sides, then the one in the middle.
+        cut = half + is_odd
+        rows = torch.tensor([[row_of[d] for d in (*one[:half], *one[cut:], *one[half:cut])] for one in column_sets])
+        # Putting slopes back by a matrix product is exact, and in order, on every device; by indexing it is not.
+        self._chosen, self._picks = rows.to(device), torch.nn.functional.one_hot(rows, len(row_of)).to(like)
+        each = batch.size * (width**cut + width**half) + len(batch.one_hot) * width**depth
+        together = max(1, min(self._count, _MOST_NUMBERS // each))
+        turns = (torch.arange(self._count)[:, None] * together + torch.arange(together)) % self._count
+        self._turns = None if together == self._count else turns.to(device)
+
+        # What an embedding's missing part is multiplied by on the way to slopes, and what was released, times -2 of it.
+        factor /= together
+        weight = batch.weights.amax(dim=-1)[..., None, :, None]
+        self._factor, self._scale = factor, 2.0 * factor * batch.correction[..., None, :, :] * weight.square()
+        targets = moved(
+            np.stack(
+                [self._padded(answer, one) for answer, one in zip(answers, column_sets, strict=True)], axis=-3
+            )
         )
-        sides = batch.size * (self._width**self._cut + self._width ** (self._depth - self._cut))
-        each = sides + len(batch.one_hot) * self._width**self._depth
-        self._together = max(1, min(self._count, _MOST_NUMBERS // each))
-        # Twice round, so that the embeddings of every step are adjacent.
-        self._round = (torch.arange(2 * self._count) % self._count).to(device)
-        self._numbers = torch.arange(self._together).to(device)
+        self._rest = factor * targets.square().sum(dim=(-2, -1))
+        self._aims = targets.mul_(-2.0 * factor * weight)
+        counts = (self._batch.weights > 0).any(dim=-2)
+        self._mask = None if bool(counts.all()) or not several else counts.to(like)[..., None, None, None, :]
+        self._make_room(math.prod(several) * together)
 
-    def add_slopes(self, draw: Draw, step: Tensor, slopes: Draw, *, factor: float) -> None:
-        """Add the slopes of the distance, times a factor, in all numbers of a draw."""
-        batch = self._batch
+    def _make_room(self, embeddings: int) -> None:
+        """Make the tensors of a step: of all fits' embeddings, features of columns and of both sides, and slopes."""
+        batch, like, half, width = self._batch, self._batch.weights, self._half, self._width
+        rows = batch.size
+
+        def room(*shape: int) -> Tensor:
+            return like.new_zeros((embeddings, *shape, rows))
+
+        self._picked, self._of_picked = room(self._depth, width), room(self._depth, width)
+        # Squared norms of the columns, and what the norm of a row's whole product counts.
+        self._norms = room(self._depth + 1)
+        own = (self._factor * batch.of_norm).unsqueeze(-2)
+        self._norms.view(*like.shape[:-2], -1, self._depth + 1, rows)[..., -1, :] = own
+        self._sides = [room(2, width**level) for level in range(2, half + 1)]
+        self._of_sides = [room(2, width**level) for level in range(2, half + 1)]
+        self._spare = room(2, width**half) if half > 1 else room(0)
+        self._left, self._of_left, self._spare_left = (
+            room(width ** (half + 1)) if self._is_odd else room(0) for _ in range(3)
+        )
+        self._ones = like.new_ones((embeddings, 1, rows))
+        if self._mask is not None:
+            self._ones = self._ones.view(*like.shape[:-2], -1, rows).mul(self._mask[..., 0, 0, :]).view_as(self._ones)
+        self._embedding = like.new_zeros(
+            (embeddings, len(batch.one_hot), width ** (half + self._is_odd), width**half)
+        )
+        self._missed = torch.zeros_like(self._embedding)
+        n, most = len(self._layout.continuous), self._table.shape[1]
+        self._of_values = like.new_zeros((*like.shape[:-2], n, most, rows))
+
+    def add_slopes(self, draw: Draw, step: Tensor, slopes: Draw, *, where: _Where | None = None) -> None:
+        """Add the slopes of the distance in all numbers of a draw."""
+        batch, half, width = self._batch, self._half, self._width
+        where = self._grids.where(draw) if where is None else where
         turn = self._turn(step)
-        kept = self._write_features(draw)
-        picked, sides, right, embedding = self._embedding(turn)
-        factor /= self._together
-        missed = (embedding * batch.correction[..., None, :, :] - self._targets_of(turn)).mul_(2.0 * factor)
-        shape = (*missed.shape[:-1], sides[0].shape[-2], right.shape[-2])
-        by_class = missed.view(shape).unbind(-3)
-        of_sides = torch.empty_like(sides[0]), torch.empty_like(right)
+        kept = self._write_features(draw, where)
+        levels, left, right = self._write_embedding(turn)
+        of_picked = self._of_picked
+        several = (*batch.weights.shape[:-2], -1)
+        shape = (*several, *self._embedding.shape[1:2], self._aims.shape[-1])
+        torch.addcmul(self._aims_of(turn), self._embedding.view(shape), self._scale, out=self._missed.view(shape))
+
+        # Slopes in the two sides, and of an odd number of columns in the one in the middle.
+        paired = torch.unflatten(of_picked[:, : 2 * half], 1, (2, half))
+        of_levels = [*paired.unbind(2)[:1], *self._of_sides]
+        of_left = of_picked[:, 0] if not half else self._of_left if self._is_odd else of_levels[-1][:, 0]
         first = 0
-        for each, count in zip(by_class, batch.rows, strict=True):
-            rows = slice(first, first + count)
-            of_sides[0][..., rows] = each @ right[..., rows]
-            of_sides[1][..., rows] = each.mT @ sides[0][..., rows]
+        for c, count in enumerate(batch.rows):
+            missed, rows = self._missed[:, c], slice(first, first + count)
+            torch.bmm(missed, right[..., rows], out=of_left[..., rows])
+            if half:
+                torch.bmm(missed.mT, left[..., rows], out=of_levels[-1][:, 1, :, rows])
             first += count
-        of_sides[1].mul_(batch.weights.sum(dim=-2)[..., None, None, :])
-        norms = picked.square().sum(dim=-2)
-        every = norms.prod(dim=-2, keepdim=True) * (-factor * batch.of_norm)[..., None, None, :]
-        of_picked = picked * (every / norms)[..., None, :]
-        factors = picked.unbind(-3)
-        of_factors = of_picked.unbind(-3)
-        for side, some, into in (
-            (of_sides[0], factors[: self._cut], of_factors[: self._cut]),
-            (of_sides[1], factors[self._cut :], of_factors[self._cut :]),
-        ):
-            _add_slopes_of_outer(side, some, into)
-        picks = self._picks[turn].flatten(0, 1)
-        flat = of_picked.flatten(-4, -3).flatten(-2)
-        of_features = torch.matmul(picks.T, flat).view(self._features.shape)
-        self._add_slopes_of_draw(of_features, draw, kept, slopes)
+        if half and self._is_odd:
+            every, spare = (torch.unflatten(one, 1, (-1, width)) for one in (of_left, self._spare_left))
+            torch.mul(every, self._picked[:, None, -1], out=spare)
+            torch.sum(spare, dim=2, out=of_levels[-1][:, 0])
+            torch.mul(every, levels[-1][:, 0].unsqueeze(2), out=spare)
+            torch.sum(spare, dim=1, out=of_picked[:, -1])
+        factors = torch.unflatten(self._picked[:, : 2 * half], 1, (2, half))
+        for level in range(half - 1, 0, -1):
+            every = torch.unflatten(of_levels[level], 2, (-1, width))
+            spare = torch.unflatten(self._spare[:, :, : width ** (level + 1)], 2, (-1, width))
+            torch.mul(every, levels[level - 1].unsqueeze(3), out=spare)
+            torch.sum(spare, dim=2, out=paired[:, :, level])
+            torch.mul(every, factors[:, :, level].unsqueeze(2), out=spare)
+            torch.sum(spare, dim=3, out=of_levels[level - 1])
 
-    def value(self, draw: Draw, step: Tensor) -> Tensor:
-        """Return the mean over this step's embeddings of the squared distance."""
+        # No row is compared with itself: off with the slopes in the norms of whole products.
+        every = self._squared_norms()
+        self._of_picked.addcmul_(self._picked, (every / self._norms[:, :-1]).unsqueeze(2), value=-1.0)
+        picks = self._picks if turn is None else self._picks[turn]
+        flat = of_picked.view(*several[:-1], -1, width * batch.size)
+        of_features = (picks.flatten(0, 1).T @ flat).view(self._features.shape)
+        self._add_slopes_of_draw(of_features, draw, kept, where.chances, slopes)
+
+    def value(self, draw: Draw, step: Tensor, *, where: _Where | None = None) -> Tensor:
+        """Return the mean over this step's embeddings of the squared distance, times the factor."""
         turn = self._turn(step)
-        self._write_features(draw)
-        picked, _, _, embedding = self._embedding(turn)
-        norms = picked.square().sum(dim=-2).prod(dim=-2)
-        batch, targets = self._batch, self._targets_of(turn)
-        squared = (batch.correction[..., None, :, :] * embedding - 2.0 * targets) * embedding + targets.square()
-        return (squared.sum(dim=(-2, -1)) - (batch.of_norm[..., None, :] * norms).sum(dim=-1) / 2.0).mean(dim=-1)
+        self._write_features(draw, self._grids.where(draw) if where is None else where)
+        self._write_embedding(turn)
+        aims, rest = self._aims_of(turn), self._rest if turn is None else self._rest[..., turn]
+        embedding = self._embedding.view(aims.shape)
+        squared = torch.addcmul(aims, embedding, self._scale, value=0.5).mul_(embedding).sum(dim=(-2, -1))
+        norms = self._squared_norms().view(*rest.shape, -1).sum(dim=-1)
+        return (squared + rest).sub_(norms, alpha=0.5).sum(dim=-1)
 
-    def _turn(self, step: Tensor) -> Tensor:
-        return self._round[step * self._together % self._count + self._numbers]
+    def _turn(self, step: Tensor) -> Tensor | None:
+        """Return which embeddings count in a step; None if all do."""
+        return None if self._turns is None else self._turns[step % self._count]
 
-    def _targets_of(self, turn: Tensor) -> Tensor:
-        """Return what was released in a turn, (..., embeddings, classes, features)."""
-        return self._targets[turn].movedim(0, -3)
+    def _aims_of(self, turn: Tensor | None) -> Tensor:
+        """Return what was released in a turn, times minus its weight in slopes, (..., embeddings, classes, features)."""
+        return self._aims if turn is None else self._aims.index_select(-3, turn)
 
     def _padded(self, answer: NDArray[np.float64], chosen: tuple[int, ...]) -> NDArray[np.float64]:
         """Return an answer by class with all columns of one width, shape (..., classes, features)."""
@@ -692,88 +804,82 @@ class ProductDistance:
             by_class = np.pad(by_class, padding)
         return by_class.reshape(*by_class.shape[: -self._depth], -1)
 
-    def _write_features(self, draw: Draw) -> tuple[Tensor, Tensor | None, Tensor] | None:
-        """Write every column's expected features; return steps, chances and features of values."""
+    def _write_features(self, draw: Draw, where: _Where) -> tuple[Tensor, Tensor] | None:
+        """Write every column's expected features; return those of values, and how those of the next place differ."""
         features, kept = self._features, None
         n = len(self._layout.continuous)
         if n:
-            places, left = self._grids(draw)
-            below, steps = (table[:, places].movedim(0, -2) for table in self._tables)
-            on_grid = torch.addcmul(below, left[..., None, :], steps)
-            chances = self._grids.chances(draw)
-            here = features[..., :n, : len(self._tables[0]), :]
-            if chances is None:
-                here.copy_(on_grid)
+            below, differences = self._table[:, :, where.below].movedim(1, -2)
+            here, left = features[..., :n, : below.shape[-2], :], where.left.unsqueeze(-2)
+            if where.chances is None:
+                on_grid = torch.addcmul(below, left, differences, out=here)
             else:
+                on_grid = torch.addcmul(below, left, differences)
                 features[..., :n, :, :] = 0.0
-                torch.mul(on_grid, chances[..., None, :], out=here)
-            kept = steps, chances, on_grid
+                torch.mul(on_grid, where.chances.unsqueeze(-2), out=here)
+            kept = on_grid, differences
         for number, rows, table in self._blocks:
-            found = table.mT @ draw.choices[number].transpose(-3, -2)
-            if self._layout.blocks[number].kind == "value":
-                features[..., rows, :, :] += found
-            else:
-                features[..., rows, :, :] = found
+            choices, here = draw.choices[number].transpose(-3, -2), features[..., rows, :, :]
+            product(table.mT, choices, out=here, adds=self._layout.blocks[number].kind == "value")
         return kept
 
-    def _embedding(self, turn: Tensor) -> tuple[Tensor, tuple[Tensor, Tensor], Tensor, Tensor]:
-        """Return the picked features, the two sides of their products, the second times weights, and its embedding.
+    def _write_embedding(self, turn: Tensor | None) -> tuple[list[Tensor], Tensor, Tensor]:
+        """Write the features of the picked columns and the sums over the rows of each class of their products.
 
         Returns
         -------
-        Tensor of shape (..., embeddings, columns, width, rows)
-        tuple of Tensor of shape (..., embeddings, features of a side, rows)
-        Tensor of the shape of the second
-        Tensor of shape (..., embeddings, classes, features)
+        list of Tensor of shape (embeddings of all fits, 2, width^k, rows)
+            Products of the first k columns of both sides.
+        Tensor of shape (embeddings of all fits, features of the left side, rows)
+        Tensor of the right side
         """
-        batch = self._batch
-        picked = self._features.index_select(-3, self._chosen[turn].flatten())
-        picked = torch.unflatten(picked, -3, (-1, self._depth))
-        factors = picked.unbind(-3)
-        sides = _outer(factors[: self._cut], like=factors[-1]), _outer(factors[self._cut :], like=factors[-1])
-        right = sides[1] * batch.weights.sum(dim=-2)[..., None, None, :]
-        pieces = zip(*(torch.split(side, list(batch.rows), dim=-1) for side in (sides[0], right)), strict=True)
-        by_class = [(one @ other.mT).flatten(-2) for one, other in pieces]
-        return picked, sides, right, torch.stack(by_class, dim=-2)
+        half, picked = self._half, self._picked
+        chosen = (self._chosen if turn is None else self._chosen[turn]).flatten()
+        several = (*self._features.shape[:-3], -1, *self._features.shape[-2:])
+        torch.index_select(self._features, -3, chosen, out=picked.view(several))
+        factors = torch.unflatten(picked[:, : 2 * half], 1, (2, half))
+        levels, left, right = [factors[:, :, 0]] if half else [], picked[:, -1], self._ones
+        for level, side in enumerate(self._sides, start=1):
+            every = torch.unflatten(side, 2, (-1, self._width))
+            torch.mul(levels[-1].unsqueeze(3), factors[:, :, level].unsqueeze(2), out=every)
+            levels.append(side)
+        if half:
+            both = levels[-1]
+            if self._mask is not None:
+                several = (*self._mask.shape[:-4], -1, *both.shape[1:])
+                both = levels[-1] = (both.view(several) * self._mask).view_as(both)
+            left, right = both[:, 0], both[:, 1]
+            if self._is_odd:
+                every = torch.unflatten(self._left, 1, (-1, self._width))
+                torch.mul(left.unsqueeze(2), picked[:, None, -1], out=every)
+                left = self._left
+        first = 0
+        for c, count in enumerate(self._batch.rows):
+            rows = slice(first, first + count)
+            torch.bmm(left[..., rows], right[..., rows].mT, out=self._embedding[:, c])
+            first += count
+        return levels, left, right
+
+    def _squared_norms(self) -> Tensor:
+        """Return the squared norm of every row's product, times its weight, (embeddings of all fits, 1, rows)."""
+        torch.sum(self._picked.square(), dim=2, out=self._norms[:, :-1])
+        return self._norms.prod(dim=1, keepdim=True)
 
     def _add_slopes_of_draw(
-        self, of_features: Tensor, draw: Draw, kept: tuple[Tensor, Tensor | None, Tensor] | None, slopes: Draw
+        self, of_features: Tensor, draw: Draw, kept: tuple[Tensor, Tensor] | None, chances: Tensor | None, slopes: Draw
     ) -> None:
         if kept is not None:
-            steps, chances, on_grid = kept
+            on_grid, differences = kept
             n = len(self._layout.continuous)
-            here = of_features[..., :n, : steps.shape[-2], :]
-            of_values = (here * steps).sum(dim=-2)
+            here = of_features[..., :n, : differences.shape[-2], :]
+            of_values = torch.mul(here, differences, out=self._of_values).sum(dim=-2)
             if chances is None:
                 slopes.values.addcmul_(of_values, self._grids.stretch)
             else:
                 slopes.values.addcmul_(of_values * chances, self._grids.stretch)
-                of_chances = (here * on_grid).sum(dim=-2)
+                of_chances = torch.mul(here, on_grid, out=self._of_values).sum(dim=-2)
                 for block, of_choices in zip(self._layout.blocks, slopes.choices, strict=True):
                     if block.kind == "value":
                         of_choices[..., 0, :, :] += of_chances[..., block.values, :]
         for number, rows, table in self._blocks:
-            slopes.choices[number].add_((table @ of_features[..., rows, :, :]).transpose(-3, -2))
-
-
-def _outer(factors: Sequence[Tensor], *, like: Tensor) -> Tensor:
-    """Return the outer products of some columns' features, (..., features, rows), first slowest; ones without any."""
-    if not factors:
-        return torch.ones_like(like[..., :1, :])
-    found = factors[0]
-    for factor in factors[1:]:
-        found = (found.unsqueeze(-2) * factor.unsqueeze(-3)).flatten(-3, -2)
-    return found
-
-
-def _add_slopes_of_outer(slope: Tensor, factors: Sequence[Tensor], slopes: Sequence[Tensor]) -> None:
-    """Add the slopes in the factors of an outer product, given those in the product."""
-    earlier: list[Tensor] = []
-    for factor in factors[:-1]:
-        earlier.append(_outer([*earlier[-1:], factor], like=factor))
-    for factor, into, before in zip(factors[:0:-1], slopes[:0:-1], reversed(earlier), strict=True):
-        both = torch.unflatten(slope, -2, (before.shape[-2], factor.shape[-2]))
-        into.add_((both * before.unsqueeze(-2)).sum(dim=-3))
-        slope = (both * factor.unsqueeze(-3)).sum(dim=-2)
-    if factors:
-        slopes[0].add_(slope)
+            product(table, of_features[..., rows, :, :], out=slopes.choices[number].transpose(-3, -2), adds=True)
