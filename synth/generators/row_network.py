@@ -468,9 +468,9 @@ class ClassBatch:
         -------
         Tensor of shape (...)
         """
-        own = (self.of_norm * norms).sum(dim=-1) / 2.0
-        squared = (self.correction * embedding.square() - 2.0 * embedding * target + target.square()).sum(dim=(-2, -1))
-        return squared - own
+        missed = (self.correction * embedding).sub_(target, alpha=2.0)
+        squared = torch.addcmul(target.square(), missed, embedding).sum(dim=(-2, -1))
+        return squared.sub_((self.of_norm * norms).sum(dim=-1), alpha=0.5)
 
 
 # Training ------------------------------------------------------------------------------------------------------------
@@ -493,7 +493,7 @@ class Distance(Protocol):
         ...
 
     def value(self, draw: Draw, step: Tensor) -> Tensor:
-        """Return the distance, shape (...)."""
+        """Return the distance of the draw whose slopes were taken last, shape (...)."""
         ...
 
 
@@ -580,11 +580,10 @@ class Training:
         self._draw, self.slopes = layout.new_draw(self._outputs), layout.new_draw(self._outputs)
         numbers = np.arange(steps)
         rates = rate * 0.5 * (1.0 + np.cos(np.pi * numbers / steps))
-        self._all_rates = torch.from_numpy(rates).to(weights)
-        self._all_steps = torch.from_numpy(numbers).to(weights.device)
-        self._rates = weights.new_zeros(STEPS_TOGETHER)
+        self._every_rate_and_count = torch.from_numpy(np.stack([rates, numbers + 1.0])).to(weights)
+        self._every_step = torch.from_numpy(numbers).to(weights.device)
+        self._rates, self._counts = self._rates_and_counts = weights.new_zeros((2, STEPS_TOGETHER))
         self._steps = torch.zeros(STEPS_TOGETHER, dtype=torch.int64).to(weights.device)
-        self._counts = weights.new_zeros(STEPS_TOGETHER)
 
     @property
     def changed(self) -> tuple[Tensor, ...]:
@@ -597,9 +596,8 @@ class Training:
         drawn = torch.randn(shape, generator=self._source).to(self._inputs)
         self._inputs[:, :LATENT] = drawn[:, :LATENT]
         self._noise.copy_(drawn[:, LATENT:])
-        self._rates[:count] = self._all_rates[first : first + count]
-        self._steps[:count] = self._all_steps[first : first + count]
-        torch.add(self._steps, 1.0, out=self._counts)
+        self._rates_and_counts[:, :count] = self._every_rate_and_count[:, first : first + count]
+        self._steps[:count] = self._every_step[first : first + count]
 
     def step(self, distance: Distance, place: int) -> None:
         """Take one of the steps that were prepared."""

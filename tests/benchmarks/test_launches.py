@@ -13,8 +13,8 @@ import launches
 
 CEILINGS = {
     # launches, and crossings: uploads, downloads and waits
-    "dp-merf": (25.3, 0.15),
-    "dp-hp": (110, 0.15),
+    "dp-merf": (25, 0.15),
+    "dp-hp": (58, 0.15),
     "all pairs": (28, 0.05),
     "mixture": (41, 0.05),
     "dp-mixture": (144, 11),

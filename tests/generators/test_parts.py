@@ -16,6 +16,7 @@ from torch import Tensor
 from synth.generators.coarse_grid import coarse_grid, stairs
 from synth.generators.fourier import dp_merf
 from synth.generators.fourier.dp_merf import FourierDistance
+from synth.generators.hermite import dp_hp
 from synth.generators.hermite.dp_hp import ProductDistance, SumDistance
 from synth.generators.row_network import ClassBatch, Distance, Draw, OutputHeads, RowNetwork, train
 from synth.generators.sampling import random_source, rounded_counts
@@ -293,16 +294,19 @@ def product_distance(layout: OutputHeads, batch: ClassBatch, depth: int) -> tupl
     random = np.random.default_rng(2)
     fits = batch.weights.shape[:-2]
     answers = [
-        random.normal(size=(*fits, *(tables[d].shape[1] for d in chosen), len(batch.one_hot))) for chosen in sets
+        0.1 * random.normal(size=(*fits, *(tables[d].shape[1] for d in chosen), len(batch.one_hot))) for chosen in sets
     ]
     return ProductDistance(layout, tables, sets, answers, batch), tables, sets, answers
 
 
-@pytest.mark.parametrize("depth", [1, 2, 3, 4, 5])
-def test_the_product_distance_equals_the_slow_one(depth):
-    layout, batch = OutputHeads(schema(), "outcome"), batch_of(0.6, 0.3, 0.1)
-    distance, tables, sets, answers = product_distance(layout, batch, depth)
-    draw = some_draw(layout, batch)
+def in_turns(layout: OutputHeads, batch: ClassBatch, depth: int) -> tuple[ProductDistance, list, list, list]:
+    """As if there were room for a single embedding in a step."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(dp_hp, "_MOST_NUMBERS", 1)
+        return product_distance(layout, batch, depth)
+
+
+def slow_products(layout: OutputHeads, batch: ClassBatch, draw: Draw, tables: list, sets: list, answers: list) -> list:
     by_column = [expected_rows(layout, draw, table, d) for d, table in enumerate(tables)]
     slow = []
     for chosen, answer in zip(sets, answers, strict=True):
@@ -310,7 +314,29 @@ def test_the_product_distance_equals_the_slow_one(depth):
         for d in chosen[1:]:
             features = (features[:, :, None] * by_column[d][:, None, :]).reshape(len(features), -1)
         slow.append(slow_unbiased(features, batch, answer.reshape(-1, 3).T))
+    return slow
+
+
+@pytest.mark.parametrize("depth", [1, 2, 3, 4, 5])
+def test_the_product_distance_equals_the_slow_one(depth):
+    layout, batch = OutputHeads(schema(), "outcome"), batch_of(0.6, 0.3, 0.1)
+    distance, *asked = product_distance(layout, batch, depth)
+    draw = some_draw(layout, batch)
+    OfProducts(distance).slopes(draw, STEP, layout.new_draw(draw.values))
+    slow = slow_products(layout, batch, draw, *asked)
     assert float(distance.value(draw, STEP)) == pytest.approx(np.mean(slow), rel=1e-9)
+
+
+def test_embeddings_for_which_there_is_no_room_take_turns():
+    layout, batch = OutputHeads(schema(), "outcome"), batch_of(0.6, 0.3, 0.1)
+    distance, *asked = in_turns(layout, batch, 3)
+    draw = some_draw(layout, batch)
+    slow = slow_products(layout, batch, draw, *asked)
+    assert len(set(np.round(slow, 6))) == 3
+    for number in range(5):
+        step = torch.tensor(number)
+        OfProducts(distance).slopes(draw, step, layout.new_draw(draw.values))
+        assert float(distance.value(draw, step)) == pytest.approx(slow[number % 3], rel=1e-9)
 
 
 class OfProducts:
@@ -331,7 +357,11 @@ class OfProducts:
 DISTANCES = {
     "fourier": lambda layout, batch: fourier_distance(layout, batch)[0],
     "sum": lambda layout, batch: sum_distance(layout, batch)[0],
-    "product": lambda layout, batch: OfProducts(product_distance(layout, batch, 4)[0]),
+    **{
+        f"product of {depth}": lambda layout, batch, depth=depth: OfProducts(product_distance(layout, batch, depth)[0])
+        for depth in (1, 2, 3, 4, 5)
+    },
+    "products in turns": lambda layout, batch: OfProducts(in_turns(layout, batch, 3)[0]),
 }
 
 

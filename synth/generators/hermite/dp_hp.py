@@ -158,7 +158,7 @@ class DpHp(NeuralGenerator):
         heads, options = self._layout.heads, self._options
         if not heads:
             return super().work(rows)
-        network = self._work_of_network(steps=self.steps, operations=115.0)
+        network = self._work_of_network(steps=self.steps, operations=60.0)
         products = max(self._width(head, options.order_product) for head in heads) ** self._prod_dimension
         return replace(
             network,
@@ -317,10 +317,9 @@ class _BothDistances:
             self._products.add_slopes(draw, step, slopes, where=where)
 
     def value(self, draw: Draw, step: Tensor) -> Tensor:
-        """Return the distance."""
-        where = self._sums.where(draw)
-        found = self._sums.value(draw, step, where=where)
-        return found if self._products is None else found + self._products.value(draw, step, where=where)
+        """Return the distance of the draw whose slopes were taken last."""
+        found = self._sums.value(draw, step)
+        return found if self._products is None else found + self._products.value(draw, step)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -544,7 +543,7 @@ class SumDistance:
         if self._layout.continuous:
             self._write_slopes_of_values(self.where(draw) if where is None else where, slopes)
 
-    def value(self, draw: Draw, step: Tensor, *, where: _Where | None = None) -> Tensor:
+    def value(self, draw: Draw, step: Tensor) -> Tensor:
         """Return the distance."""
         batch = self._batch
         correction = batch.correction.mT[..., None, :, :]
@@ -554,13 +553,15 @@ class SumDistance:
             found = found + (mean * (correction * (gram @ mean) - 2.0 * products)).sum(dim=(-3, -2, -1))
             norms = norms + (choices * (gram @ choices.transpose(-3, -2)).transpose(-3, -2)).sum(dim=(-3, -2))
         if self._layout.continuous:
-            where = self.where(draw) if where is None else where
+            where = self.where(draw)
             mean = self._mean_of_values(where)
-            found = found + (mean * (batch.correction[..., None, :, :] * mean - 2.0 * self._aims)).sum(dim=(-3, -2, -1))
+            squared = (mean * batch.correction[..., None, :, :]).sub_(self._aims, alpha=2.0).mul_(mean)
+            found = found + squared.sum(dim=(-3, -2, -1))
             norm, slope, bend = self._norms[:, where.below]
-            norm = norm + where.left / self._grids.stretch * (2.0 * slope + where.left * bend)
+            slope = torch.addcmul(slope + slope, where.left, bend)
+            norm = torch.addcmul(norm, where.left / self._grids.stretch, slope)
             norms = norms + (norm if where.chances is None else norm * where.chances.square()).sum(dim=-2)
-        return found - (batch.of_norm * norms).sum(dim=-1) / 2.0
+        return found.sub((batch.of_norm * norms).sum(dim=-1), alpha=0.5)
 
     def _mean_of_values(self, where: _Where) -> Tensor:
         """Return the mean features of values by class, (..., values, classes, width)."""
@@ -687,9 +688,7 @@ class ProductDistance:
         weight = batch.weights.amax(dim=-1)[..., None, :, None]
         self._factor, self._scale = factor, 2.0 * factor * batch.correction[..., None, :, :] * weight.square()
         targets = moved(
-            np.stack(
-                [self._padded(answer, one) for answer, one in zip(answers, column_sets, strict=True)], axis=-3
-            )
+            np.stack([self._padded(answer, one) for answer, one in zip(answers, column_sets, strict=True)], axis=-3)
         )
         self._rest = factor * targets.square().sum(dim=(-2, -1))
         self._aims = targets.mul_(-2.0 * factor * weight)
@@ -719,9 +718,7 @@ class ProductDistance:
         self._ones = like.new_ones((embeddings, 1, rows))
         if self._mask is not None:
             self._ones = self._ones.view(*like.shape[:-2], -1, rows).mul(self._mask[..., 0, 0, :]).view_as(self._ones)
-        self._embedding = like.new_zeros(
-            (embeddings, len(batch.one_hot), width ** (half + self._is_odd), width**half)
-        )
+        self._embedding = like.new_zeros((embeddings, len(batch.one_hot), width ** (half + self._is_odd), width**half))
         self._missed = torch.zeros_like(self._embedding)
         n, most = len(self._layout.continuous), self._table.shape[1]
         self._of_values = like.new_zeros((*like.shape[:-2], n, most, rows))
@@ -772,11 +769,9 @@ class ProductDistance:
         of_features = (picks.flatten(0, 1).T @ flat).view(self._features.shape)
         self._add_slopes_of_draw(of_features, draw, kept, where.chances, slopes)
 
-    def value(self, draw: Draw, step: Tensor, *, where: _Where | None = None) -> Tensor:
-        """Return the mean over this step's embeddings of the squared distance, times the factor."""
+    def value(self, draw: Draw, step: Tensor) -> Tensor:
+        """Return the distance of the draw whose slopes were taken last, a mean over the embeddings of its step."""
         turn = self._turn(step)
-        self._write_features(draw, self._grids.where(draw) if where is None else where)
-        self._write_embedding(turn)
         aims, rest = self._aims_of(turn), self._rest if turn is None else self._rest[..., turn]
         embedding = self._embedding.view(aims.shape)
         squared = torch.addcmul(aims, embedding, self._scale, value=0.5).mul_(embedding).sum(dim=(-2, -1))
@@ -788,7 +783,7 @@ class ProductDistance:
         return None if self._turns is None else self._turns[step % self._count]
 
     def _aims_of(self, turn: Tensor | None) -> Tensor:
-        """Return what was released in a turn, times minus its weight in slopes, (..., embeddings, classes, features)."""
+        """Return what was released in a turn, times its weight in slopes, (..., embeddings, classes, features)."""
         return self._aims if turn is None else self._aims.index_select(-3, turn)
 
     def _padded(self, answer: NDArray[np.float64], chosen: tuple[int, ...]) -> NDArray[np.float64]:
