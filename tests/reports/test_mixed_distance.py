@@ -148,6 +148,21 @@ def test_blocks_find_the_distances_of_the_tree_to_the_last_bit(
 
 
 @pytest.mark.usefixtures("small_blocks")
+@pytest.mark.parametrize("schema", [MIXED, ONE_NUMBER, ONE_CATEGORY, MANY], ids=["mixed", "number", "category", "many"])
+def test_a_card_finds_all_distances_to_the_last_bit(schema: Schema, monkeypatch: pytest.MonkeyPatch) -> None:
+    left, right = drawn(schema, 200, seed=1), drawn(schema, 300, seed=2)
+    space = GowerSpace.of(schema)
+    with pretended_card(monkeypatch) as traffic:
+        space.between(left, right, device="cuda")
+        assert traffic.operations == 0  # so few are found sooner where they are
+        monkeypatch.setattr(distances, "_WORTH_A_CARD", 200 * 300)
+        found = space.between(left, right, device="cuda")
+        assert traffic.downloads == 6  # one for each block
+        assert traffic.uploads <= 4
+    np.testing.assert_array_equal(found, space.between(left, right))
+
+
+@pytest.mark.usefixtures("small_blocks")
 def test_a_wide_table_stays_within_the_whole_numbers_of_a_card() -> None:
     special = NumberColumn("code", 0, 10, 1, special=tuple(range(-1000, 0)))
     columns = tuple(CategoryColumn(f"c{place}", ("a", "b")) for place in range(200))
@@ -174,6 +189,9 @@ def test_a_card_that_fails_half_way_is_done_without(monkeypatch: pytest.MonkeyPa
         patch.setattr(distances, "nearest_in_blocks", lambda *given, **named: [][0])
         with pytest.raises(IndexError):
             space.nearest(queries, rows, device="cuda")
+        patch.setattr(distances, "_WORTH_A_CARD", 1)
+        patch.setattr(distances, "between_in_blocks", full)
+        np.testing.assert_array_equal(space.between(queries, rows, device="cuda"), space.between(queries, rows))
 
 
 @pytest.mark.usefixtures("small_blocks")

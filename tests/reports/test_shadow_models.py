@@ -7,9 +7,11 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 from attacked import DELTA, people, people_schema, promised, released_by
+from pretended_card import pretended_card
 
 from synth.errors import InputError, RunCancelledError
 from synth.reports.code_tables import UnitRows
+from synth.reports.membership import distances
 from synth.reports.membership.distances import GowerSpace
 from synth.reports.membership.shadow_models import (
     FEATURES,
@@ -141,6 +143,21 @@ def test_features_are_what_they_say() -> None:
     assert (read[:, 5] <= read[:, 3] + 1e-12).all()
     both = TargetReader.of(UnitRows(rows.codes, np.arange(40) // 2), schema, seed=0).read(released)
     np.testing.assert_allclose(both, read.reshape(20, 2, -1).max(axis=1))
+
+
+def test_a_card_chooses_the_same_targets_and_reads_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    schema, rows, released = people_schema(), table(300), people(500, seed=5)
+    games = [ShadowGame.draw(rows, schema, runs=16, seed=0)]
+    readers = [TargetReader.of(rows, schema, seed=0)]
+    monkeypatch.setattr(distances, "_WORTH_A_CARD", 1)
+    with pretended_card(monkeypatch) as traffic:
+        games.append(ShadowGame.draw(rows, schema, runs=16, seed=0, device="cuda"))
+        assert traffic.downloads == 1
+        readers.append(TargetReader.of(rows, schema, seed=0, device="cuda"))
+        read = readers[1].read(released)
+        assert traffic.downloads == 2
+    np.testing.assert_array_equal(games[0].targets, games[1].targets)
+    np.testing.assert_array_equal(readers[0].read(released), read)
 
 
 def test_too_few_runs_or_units_are_refused_and_too_few_coins_get_no_verdict() -> None:

@@ -132,7 +132,7 @@ def _with_shadows(rows: OwnerRows, runs: str, progress: Progress) -> Sequence[Ow
         progress.step(done, of)
 
     try:
-        game = ShadowGame.draw(rows.train, config.schema, runs=int(runs), seed=config.seed)
+        game = ShadowGame.draw(rows.train, config.schema, runs=int(runs), seed=config.seed, device=_device(config))
     except InputError as error:
         return no_shadows(str(error))
     scores = game.play(made, together=rows.remakes_together, on_step=step)

@@ -7,7 +7,7 @@ far is not opened. Sums of whole numbers: no order of work changes an answer.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Self
 
@@ -18,7 +18,7 @@ from synth.errors import InputError
 from synth.progress import OnStep, unwatched
 from synth.reports.code_tables import CodeTable
 from synth.reports.membership.axes import Axis, Placed, Places
-from synth.reports.membership.pairs_in_blocks import nearest_in_blocks
+from synth.reports.membership.pairs_in_blocks import between_in_blocks, nearest_in_blocks
 from synth.schema import Schema
 from synth.system.machine import is_lack_of_means
 
@@ -245,6 +245,9 @@ def _grouped(boxes: NDArray[np.int64], members: NDArray[np.int64]) -> list[tuple
 # Gower's distance ---------------------------------------------------------------------------------------------------
 
 
+_WORTH_A_CARD = 2**20
+"""Fewest pairs whose distances a card is asked for: a processor takes some 10 ms for them."""
+
 _FINEST = 2**24
 _LARGEST_SUM = 2**31 - 1
 
@@ -299,14 +302,25 @@ class GowerSpace:
             raise InputError(f"Rows of {len(self.axes)} columns are needed, got {len(table)}.")
         return [axis.place(codes) for axis, codes in zip(self.axes, table, strict=True)]
 
-    def between(self, left: CodeTable, right: CodeTable) -> NDArray[np.float64]:
-        """Return the distance of every row of one table from every row of another.
+    def between(self, left: CodeTable, right: CodeTable, *, device: str = "cpu") -> NDArray[np.float64]:
+        """Return the distance of every row of one table from every row of another, the same on every device.
+
+        Parameters
+        ----------
+        left, right : CodeTable
+            Codes in ``schema.names`` order.
+        device : {"cpu", "cuda"}
+            A card is asked only where there are many pairs.
 
         Returns
         -------
         array of shape (rows of ``left``, rows of ``right``), in [0, 1]
         """
-        return self._shares(distances_between(self.axes, self.place(left), self.place(right)))
+        mine, theirs = self.place(left), self.place(right)
+        found = None
+        if len(left[0]) * len(right[0]) >= _WORTH_A_CARD:
+            found = _on_card(device, lambda: between_in_blocks(self.axes, mine, theirs, device=device))
+        return self._shares(distances_between(self.axes, mine, theirs) if found is None else found)
 
     def nearest(
         self, queries: CodeTable, rows: CodeTable, *, device: str = "cpu", on_step: OnStep = unwatched
@@ -337,14 +351,22 @@ class GowerSpace:
         there, _ = distinct_rows(self.place(rows))
         if not len(inverse):
             return np.zeros(0)
-        if device != "cpu":
-            try:
-                found = nearest_in_blocks(self.axes, wanted, there, device=device, on_step=on_step)
-                return self._shares(found)[inverse]
-            except Exception as error:
-                if not is_lack_of_means(error):  # a card that is full or fails is done without
-                    raise
-        return self._shares(RowTree.of(self.axes, there).nearest(wanted, on_step=on_step))[inverse]
+        found = _on_card(device, lambda: nearest_in_blocks(self.axes, wanted, there, device=device, on_step=on_step))
+        if found is None:
+            found = RowTree.of(self.axes, there).nearest(wanted, on_step=on_step)
+        return self._shares(found)[inverse]
 
     def _shares(self, distances: NDArray[np.int32]) -> NDArray[np.float64]:
         return distances / (float(self.unit) * len(self.axes))
+
+
+def _on_card(device: str, search: Callable[[], Places]) -> Places | None:
+    """Return what a card finds; None if there is none to be asked, or if it is full or fails."""
+    if device == "cpu":
+        return None
+    try:
+        return search()
+    except Exception as error:
+        if not is_lack_of_means(error):
+            raise
+        return None

@@ -1,4 +1,4 @@
-"""Exact nearest neighbours by comparing every pair of rows in blocks, for a graphics card.
+"""Distances of all pairs of rows, and exact nearest neighbours, in blocks, for a graphics card.
 
 A tree of boxes (:mod:`synth.reports.membership.distances`) skips most pairs, in many small steps that a card would wait
 for. A card compares all pairs instead: a block of them takes one product for all categories and four operations for
@@ -8,7 +8,7 @@ to the last bit; which of several equally near rows it is, neither says.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -19,7 +19,7 @@ from synth.reports.membership.axes import Axis, Placed, Places
 if TYPE_CHECKING:
     from torch import Tensor
 
-__all__ = ["bytes_of_pair", "nearest_in_blocks"]
+__all__ = ["between_in_blocks", "bytes_of_pair", "nearest_in_blocks"]
 
 _SIDE = 4096
 """Rows of either side of a block: three tables of 64 MB."""
@@ -53,18 +53,38 @@ def nearest_in_blocks(
     """
     import torch
 
+    n_queries = len(queries[0])
+    best = torch.full((n_queries,), np.iinfo(np.int32).max, dtype=torch.int32, device=device)
+    for mine, theirs, sums in _blocks(axes, queries, rows, device):
+        torch.minimum(best[mine], sums.amin(dim=1), out=best[mine])
+        if theirs.stop == len(rows[0]):
+            on_step(mine.stop, n_queries)
+    return best.cpu().numpy()
+
+
+def between_in_blocks(axes: Sequence[Axis], left: Placed, right: Placed, *, device: str) -> Places:
+    """Return the distance of every row from every other, array of shape (rows of left, rows of right), int32."""
+    found = np.empty((len(left[0]), len(right[0])), dtype=np.int32)
+    for mine, theirs, sums in _blocks(axes, left, right, device):
+        found[mine, theirs] = sums.cpu().numpy()
+    return found
+
+
+def _blocks(axes: Sequence[Axis], queries: Placed, rows: Placed, device: str) -> Iterator[tuple[slice, slice, Tensor]]:
+    """Yield blocks of the distances of all pairs: which queries, which rows, and the distances, on the device."""
+    import torch
+
     counted, direct = _sorted(axes)
     unit = axes[0].unit if axes else 1
     numbers, columns = _on(direct, queries, device), _on(direct, rows, device)
     # The unit is a power of two, so products of it with counts of columns are exact in float32.
     ones, units = _one_hot(axes, counted, queries, 1, device), _one_hot(axes, counted, rows, -unit, device)
     n_queries, n_rows = len(queries[0]), len(rows[0])
-    best = torch.full((n_queries,), np.iinfo(np.int32).max, dtype=torch.int32, device=device)
     for start in range(0, n_queries, _SIDE):
         mine = slice(start, min(start + _SIDE, n_queries))
         for begin in range(0, n_rows, _SIDE):
             theirs = slice(begin, min(begin + _SIDE, n_rows))
-            sums = (ones[mine] @ units[theirs].T).int()
+            sums = (ones[mine] @ units[theirs].T).int().add_(len(counted) * unit)
             apart = torch.empty_like(sums)
             for place, axis in enumerate(direct):
                 left, right = numbers[place, mine, None], columns[place, theirs]
@@ -75,9 +95,7 @@ def nearest_in_blocks(
                     sums.add_(apart)
                 else:
                     sums.add_(left.ne(right), alpha=unit)
-            torch.minimum(best[mine], sums.amin(dim=1), out=best[mine])
-        on_step(mine.stop, n_queries)
-    return (best + len(counted) * unit).cpu().numpy()
+            yield mine, theirs, sums
 
 
 def bytes_of_pair(axes: Sequence[Axis]) -> int:

@@ -91,6 +91,8 @@ class ShadowGame:
         Units whose rows replace those of a target under replace-one.
     coins : array of bool, shape (runs, n_targets)
         Whether a target is in a run.
+    device : {"cpu", "cuda"}
+        Where many distances are computed; they are the same everywhere.
     """
 
     rows: UnitRows
@@ -99,9 +101,10 @@ class ShadowGame:
     donors: NDArray[np.int64]
     coins: NDArray[np.bool_]
     seed: int
+    device: str = "cpu"
 
     @classmethod
-    def draw(cls, rows: UnitRows, schema: Schema, *, runs: int, seed: int) -> ShadowGame:
+    def draw(cls, rows: UnitRows, schema: Schema, *, runs: int, seed: int, device: str = "cpu") -> ShadowGame:
         """Choose the targets and throw the coins, by a public seed.
 
         Parameters
@@ -112,6 +115,7 @@ class ShadowGame:
         runs : int
             At least 16; one half is learned from, the other attacked.
         seed : int
+        device : {"cpu", "cuda"}
 
         Raises
         ------
@@ -125,14 +129,14 @@ class ShadowGame:
         if number == 0:
             raise InputError(f"A shadow-model attack needs at least {_UNITS_PER_TARGET} units to train on.")
         random = np.random.default_rng([seed, 31])
-        targets = np.sort(most_exposed(rows, schema, number=number))
+        targets = np.sort(most_exposed(rows, schema, number=number, device=device))
         others = ~np.isin(units, targets)
         donors = []
         for own in owned[np.searchsorted(units, targets)].tolist():
             # With the same number of rows where possible, so that the rows differ and not their number.
             alike = units[others & (owned == own)]
             donors.append(random.choice(alike if len(alike) else units[others]))
-        return cls(rows, schema, targets, np.array(donors), random.random((runs, number)) < 0.5, seed)
+        return cls(rows, schema, targets, np.array(donors), random.random((runs, number)) < 0.5, seed, device)
 
     def table(self, run: int) -> UnitRows:
         """Return the rows of one run."""
@@ -158,7 +162,7 @@ class ShadowGame:
         on_step : callable
             Called with (done, total) for each run; may raise to stop.
         """
-        reader = TargetReader.of(self.rows.of(self.targets), self.schema, seed=self.seed)
+        reader = TargetReader.of(self.rows.of(self.targets), self.schema, seed=self.seed, device=self.device)
         runs = len(self.coins)
         features = np.empty((runs, len(self.targets), len(FEATURES)))
         costliest: tuple[Receipt, ...] = ()
@@ -237,6 +241,8 @@ class TargetReader:
     pairs : tuple of (int, int)
         Indices of the columns that are counted together.
     seed : int
+    device : {"cpu", "cuda"}
+        Where many distances are computed.
     """
 
     targets: UnitRows
@@ -244,9 +250,10 @@ class TargetReader:
     bins: tuple[Bins, ...]
     pairs: tuple[tuple[int, int], ...]
     seed: int
+    device: str = "cpu"
 
     @classmethod
-    def of(cls, targets: UnitRows, schema: Schema, *, seed: int) -> Self:
+    def of(cls, targets: UnitRows, schema: Schema, *, seed: int, device: str = "cpu") -> Self:
         """Choose the pairs of columns by a public seed.
 
         Parameters
@@ -255,12 +262,13 @@ class TargetReader:
             At least one row.
         schema : Schema
         seed : int
+        device : {"cpu", "cuda"}
         """
         pairs = list(combinations(range(len(schema.modelled)), 2))
         if len(pairs) > _MOST_PAIRS:
             kept = np.random.default_rng([seed, 30]).choice(len(pairs), size=_MOST_PAIRS, replace=False)
             pairs = [pairs[place] for place in np.sort(kept).tolist()]
-        return cls(targets, schema, tuple(map(coarse_bins, schema.modelled)), tuple(pairs), seed)
+        return cls(targets, schema, tuple(map(coarse_bins, schema.modelled)), tuple(pairs), seed, device)
 
     def read(self, released: CodeTable) -> NDArray[np.float64]:
         """Return the features of every unit in one release; of several rows of a unit the largest counts.
@@ -275,7 +283,7 @@ class TargetReader:
         array of shape (n_units, len(FEATURES)), units in the order of ``targets.numbers``
         """
         sample = seeded_rows(released, _MOST_DISTANCES // len(self.targets.units), seed=self.seed)
-        apart = GowerSpace.of(self.schema).between(self.targets.codes, sample)
+        apart = GowerSpace.of(self.schema).between(self.targets.codes, sample, device=self.device)
         weights = np.exp(-_DISAGREEING * len(self.schema.modelled) * apart)
         cells, pairs = self._counted(released)
         columns = (-apart.min(axis=1), np.log(weights.sum(axis=1) + 1e-12), *cells, *pairs)
@@ -321,7 +329,7 @@ _PAIRS_OF_CELLS = 2 * 10**9
 """Cells compared at most; of very large tables fewer candidates are looked at."""
 
 
-def most_exposed(rows: UnitRows, schema: Schema, *, number: int) -> NDArray[np.int64]:
+def most_exposed(rows: UnitRows, schema: Schema, *, number: int, device: str = "cpu") -> NDArray[np.int64]:
     """Return the units whose rows are farthest from the nearest row of any other unit, by Gower's distance.
 
     Every row is ranked by how rare its cells are, numbers in at most 32 public bins; of the rarest thousand the exact
@@ -333,6 +341,8 @@ def most_exposed(rows: UnitRows, schema: Schema, *, number: int) -> NDArray[np.i
         At least one row, codes in ``schema.names`` order.
     number : int
         Most units to return.
+    device : {"cpu", "cuda"}
+        Where distances are computed.
 
     Returns
     -------
@@ -345,19 +355,19 @@ def most_exposed(rows: UnitRows, schema: Schema, *, number: int) -> NDArray[np.i
         rarity -= np.log(np.bincount(cells)[cells])
     most = max(number, min(_CANDIDATES, _PAIRS_OF_CELLS // (n_rows * len(rows.codes))))
     chosen = np.argsort(-rarity, kind="stable")[:most]
-    apart = _from_others(rows, chosen, GowerSpace.of(schema))
+    apart = _from_others(rows, chosen, GowerSpace.of(schema), device)
     # Where several rows are equally far, the rarer ones come first: the order of ``chosen``.
     units = rows.units[chosen[np.argsort(-apart, kind="stable")]]
     _, firsts = np.unique(units, return_index=True)
     return np.asarray(units[np.sort(firsts)][:number])
 
 
-def _from_others(rows: UnitRows, chosen: NDArray[np.int64], space: GowerSpace) -> NDArray[np.float64]:
+def _from_others(rows: UnitRows, chosen: NDArray[np.int64], space: GowerSpace, device: str) -> NDArray[np.float64]:
     found = np.empty(len(chosen))
     size = max(1, _PAIRS_AT_ONCE // len(rows.units))
     for start in range(0, len(chosen), size):
         piece = chosen[start : start + size]
-        apart = space.between([codes[piece] for codes in rows.codes], rows.codes)
+        apart = space.between([codes[piece] for codes in rows.codes], rows.codes, device=device)
         apart[rows.units[piece][:, None] == rows.units[None, :]] = np.inf
         found[start : start + size] = apart.min(axis=1)
     return found
