@@ -124,12 +124,12 @@ class OpenedStandIn:
     """A stand-in as one seed splits it, and what is done with it.
 
     ``train`` and ``holdout`` are public rows. ``make`` runs a configuration on the first and returns its rows as
-    codes, column by column, and what its receipts prove; ``attack`` tries to distinguish the two.
+    codes, column by column, what its receipts prove, and the seconds it took; ``attack`` tries to distinguish the two.
     """
 
     train: UnitRows
     holdout: UnitRows
-    make: Callable[[RunConfig], tuple[CodeTable, ProvenCeiling]]
+    make: Callable[[RunConfig], tuple[CodeTable, ProvenCeiling, float]]
     attack: Callable[[RunConfig, CodeTable, ProvenCeiling], StandInPart]
 
 
@@ -269,9 +269,7 @@ def _cell(
     config: RunConfig, stand_in: OpenedStandIn, real: tuple[str, float] | None
 ) -> tuple[GridCell, tuple[str, float] | None, StandInPart]:
     """Rehearse one cell of the grid; ``real`` is the score after training on stand-in rows, once known."""
-    begun = time.monotonic()
-    synthetic, ceiling = stand_in.make(config)
-    seconds = time.monotonic() - begun
+    synthetic, ceiling, seconds = stand_in.make(config)
     # Of people who are kept whole, one row each is compared.
     asked = config.asked
     train, schema = stand_in.train.codes, asked.schema
@@ -396,7 +394,7 @@ class GridCell:
     area, ceiling : float, optional
         Its ROC AUC, and the largest that the receipts allow for any attack.
     seconds : float
-        The time for measuring, fitting and drawing, without reports.
+        The time for measuring, fitting and drawing, without reports; an even share where several were fitted together.
     """
 
     generator: str

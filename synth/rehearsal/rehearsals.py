@@ -11,6 +11,7 @@ from __future__ import annotations
 import hashlib
 import io
 import json
+import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -56,7 +57,7 @@ from synth.services.devices import on_planned_device
 from synth.services.incidents import record_incident
 from synth.services.installation import Installation
 from synth.services.intake import SINGLE_USER
-from synth.services.pipeline import fit_and_sample
+from synth.services.pipeline import FittedRun, fit_and_sample, fit_and_sample_together, fits_together
 from synth.services.planning import check_config
 from synth.services.reports import exact_numbers, open_stand_in, owner_rows, rows_of_part, stand_in_parts
 from synth.services.stops import Stops, configuration_digest
@@ -190,7 +191,7 @@ class Rehearsals:
             return OpenedStandIn(
                 rows_of_part(view, "train"),
                 rows_of_part(view, "holdout"),
-                make=lambda cell: _synthetic_rows(self._placed(cell), table, NullProgress()),
+                make=_Cells([cell for cell in grid.configs(rehearsed) if cell.seed == one.seed], table, self._placed),
                 attack=lambda cell, made, proven: stand_in_parts(
                     owner_rows(cell, view, made, proven.receipts), NullProgress(), among=among
                 ),
@@ -447,11 +448,60 @@ def _evidence_of_model(
     return (*(entry for entry in said if isinstance(entry, SafeEvidence)), *error_of_model(model, rows, task))
 
 
+class _Cells:
+    """Makes the rows of a grid's cells of one seed, on a card those that differ in epsilon alone side by side.
+
+    Parameters
+    ----------
+    configs : list of RunConfig
+        All cells of the seed.
+    table : PrivateTable
+        The training part of the stand-in.
+    placed : callable
+        Returns a configuration on its device.
+    """
+
+    def __init__(self, configs: list[RunConfig], table: PrivateTable, placed: Callable[[RunConfig], RunConfig]) -> None:
+        self._waiting, self._table, self._placed = configs, table, placed
+        self._made: dict[tuple[str, float], tuple[CodeTable, ProvenCeiling, float]] = {}
+
+    def __call__(self, config: RunConfig) -> tuple[CodeTable, ProvenCeiling, float]:
+        """Return the rows of a cell, what its receipts prove, and its share of the seconds."""
+        key = config.generator, config.epsilon
+        self._waiting = [one for one in self._waiting if one != config]
+        if key not in self._made:
+            first = self._placed(config)
+            alike = [one for one in self._waiting if one.generator == config.generator]
+            several = [first, *map(self._placed, alike[: fits_together(first) - 1])]
+            try:
+                self._make(several)
+            except Exception:
+                if len(several) == 1:
+                    raise
+                # One of them fails, or they do not fit together: each is made when it is asked for, by itself.
+                self._waiting = [one for one in self._waiting if one not in alike]
+                self._make([first])
+        return self._made.pop(key)
+
+    def _make(self, cells: list[RunConfig]) -> None:
+        begun = time.monotonic()
+        if len(cells) == 1:
+            found = [fit_and_sample(cells[0], self._table, NullProgress(), predict=False)]
+        else:
+            found = fit_and_sample_together(cells, [self._table] * len(cells), NullProgress())
+        seconds = (time.monotonic() - begun) / len(cells)
+        for cell, fitted in zip(cells, found, strict=True):
+            self._made[cell.generator, cell.epsilon] = (*_rows_of(cell, fitted), seconds)
+
+
 def _synthetic_rows(config: RunConfig, table: PrivateTable, progress: Progress) -> tuple[CodeTable, ProvenCeiling]:
     """Run a configuration up to its rows; return them as codes, column by column, and what its receipts prove.
 
     They are the rows that questions are about: people who are kept whole have one each.
     """
     # A rehearsal has exact predictions, so noisy ones are left out; their share stays unspent.
-    fitted = fit_and_sample(config, table, progress, predict=False)
+    return _rows_of(config, fit_and_sample(config, table, progress, predict=False))
+
+
+def _rows_of(config: RunConfig, fitted: FittedRun) -> tuple[CodeTable, ProvenCeiling]:
     return list(fitted.as_asked(config).T), ProvenCeiling(config.epsilon, config.delta, fitted.receipts)

@@ -50,6 +50,7 @@ __all__ = [
     "copy_outputs",
     "fit_and_sample",
     "fit_and_sample_together",
+    "fits_together",
     "peak_memory_bytes",
     "seal_release",
 ]
@@ -187,20 +188,30 @@ def fit_and_sample(
 
 
 @one_thread()
-def fit_and_sample_together(config: RunConfig, tables: Sequence[PrivateTable], progress: Progress) -> list[FittedRun]:
-    """Do what :func:`fit_and_sample` does without paid predictions, on several tables, fitting side by side.
+def fit_and_sample_together(
+    configs: Sequence[RunConfig], tables: Sequence[PrivateTable], progress: Progress
+) -> list[FittedRun]:
+    """Do what :func:`fit_and_sample` does without paid predictions, several times, fitting side by side.
 
     Parameters
     ----------
-    config : RunConfig
+    configs : sequence of RunConfig
+        At least one; at most epsilon differs.
     tables : sequence of PrivateTable
-        At least one.
+        The table of each.
     progress : Progress
     """
-    begun = [_begun(config, table, progress, predict=False) for table in tables]
-    models = [make(config.generator, GeneratorTask.of(config), config.options) for _ in tables]
+    begun = [_begun(one, table, progress, predict=False) for one, table in zip(configs, tables, strict=True)]
+    models = [make(one.generator, GeneratorTask.of(one), one.options) for one in configs]
     type(models[0]).fit_together(models, [one.rest for one in begun], progress)
-    return [_finished(config, one, fitted, progress) for one, fitted in zip(begun, models, strict=True)]
+    return [
+        _finished(config, one, fitted, progress) for config, one, fitted in zip(configs, begun, models, strict=True)
+    ]
+
+
+def fits_together(config: RunConfig) -> int:
+    """Return how many fits of a configuration pay side by side on its device."""
+    return make(config.generator, GeneratorTask.of(config), config.options).fits_together
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -19,8 +19,8 @@ from synth.bundle.certificate import certificate_from_dict
 from synth.bundle.model_file import ModelCard, model_from_bytes, restored_model
 from synth.bundle.table_files import read_table, read_units
 from synth.errors import JobError, RunCancelledError, TableError
-from synth.estimators import DrawnRows, make, rows_as_asked
-from synth.generators.protocol import GeneratorTask, PrivateModel, ReleasedModel
+from synth.estimators import DrawnRows, rows_as_asked
+from synth.generators.protocol import ReleasedModel
 from synth.privacy.receipt import Receipt
 from synth.privacy.table import PrivateTable
 from synth.progress import NullProgress, Progress
@@ -36,7 +36,7 @@ from synth.services import run_folder
 from synth.services.course import OWNER_PHASE
 from synth.services.incidents import record_incident
 from synth.services.installation import Installation
-from synth.services.pipeline import fit_and_sample, fit_and_sample_together
+from synth.services.pipeline import fit_and_sample, fit_and_sample_together, fits_together
 from synth.services.run_folder import read_json, write_owner_json
 from synth.store import Run, WorkState
 from synth.system.machine import cores
@@ -314,7 +314,7 @@ def _rows(installation: Installation, run: Run, config: RunConfig) -> OwnerRows 
     rows = _with_people(rows, view, drawn)
     if config.is_model:
         return replace(rows, released=_released(folder), refit=partial(_refitted, config))
-    return replace(rows, remake=partial(_remade, config), remakes_together=_remakes_together(config))
+    return replace(rows, remake=partial(_remade, config), remakes_together=fits_together(config))
 
 
 def _made(path: Path, config: RunConfig) -> DrawnRows:
@@ -417,13 +417,9 @@ def _table_of(config: RunConfig, rows: UnitRows) -> PrivateTable:
 
 def _remade(config: RunConfig, several: Sequence[UnitRows]) -> list[Remade]:
     """Run a configuration again on other private rows, for an attack that then discards the results."""
-    measured = fit_and_sample_together(config, [_table_of(config, rows) for rows in several], NullProgress())
+    tables = [_table_of(config, rows) for rows in several]
+    measured = fit_and_sample_together([config] * len(tables), tables, NullProgress())
     return [Remade(list(one.as_asked(config).T), one.receipts) for one in measured]
-
-
-def _remakes_together(config: RunConfig) -> int:
-    model: PrivateModel = make(config.generator, GeneratorTask.of(config), config.options)
-    return model.fits_together
 
 
 def _refitted(config: RunConfig, rows: UnitRows, *, like: ReleasedModel | None = None) -> ReleasedModel:

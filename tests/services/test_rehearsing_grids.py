@@ -9,20 +9,27 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
+import torch
 from copying import SCHEMA, config, idle_workers, plant, write_people
+from pretended_card import pretended_card
 
 from synth.application import Application
+from synth.bundle.measurements import Measurements
+from synth.bundle.remaking import asked_again
 from synth.cli import main
 from synth.errors import AttackError, ConfigError, InputError, RunCancelledError, TableError
 from synth.progress import NullProgress
 from synth.rehearsal import grid as rehearsing_grid
+from synth.rehearsal import rehearsals
 from synth.rehearsal.grid import USUAL_EPSILONS, Grid, GridRehearsal
 from synth.rehearsal.simulation import Simulation, simulated_table
 from synth.rehearsal.stand_in import REHEARSAL_SENTENCE, SIMULATED_SENTENCE
 from synth.reports.membership import evidence as attacks
 from synth.reports.membership.attacks import ATTACKS
 from synth.schema import RunConfig, TableFormat, config_to_yaml
+from synth.services.pipeline import FittedRun
 from synth.system.settings import Settings
 from synth.worker import main as work
 
@@ -141,6 +148,49 @@ def test_a_generator_that_fails_costs_its_cell_and_not_the_grid(
     assert failure.startswith("dp-merf at epsilon 1, seed 0: Something failed inside Hermitage (incident ")
     assert "47113" not in failure
     assert found.document["done"] == 2
+
+
+@pytest.mark.parametrize("room", [3, pytest.param(2, marks=pytest.mark.thorough)])
+def test_on_a_card_cells_that_differ_in_epsilon_are_fitted_side_by_side_as_alone(
+    stand_in: Path, monkeypatch: pytest.MonkeyPatch, room: int
+) -> None:
+    together: list[tuple[tuple[float, ...], list[FittedRun]]] = []
+    right = rehearsals.fit_and_sample_together
+
+    def seen(configs: list[RunConfig], *rest: Any) -> list[FittedRun]:
+        together.append((tuple(one.epsilon for one in configs), right(configs, *rest)))
+        return together[-1][1]
+
+    asked = config("dp-merf", device="cuda", options={"features": 60, "steps": 25, "batch_size": 64}, epsilon=2.0)
+    with pretended_card(monkeypatch):
+        monkeypatch.setattr(rehearsals, "fit_and_sample_together", seen)
+        monkeypatch.setattr(rehearsals, "fits_together", lambda placed: room if placed.device == "cuda" else 1)
+        found = rehearse(Grid((0.5, 2.0, 8.0), ("dp-merf",), seeds=1), stand_in, asked)
+    assert found.failures == ()
+    assert [epsilons for epsilons, _ in together] == [(0.5, 2.0, 8.0)[:room]]
+    assert [cell.epsilon for cell in found.cells] == [0.5, 2.0, 8.0]
+    assert len({cell.seconds for cell in found.cells[:room]}) == 1
+    for epsilon, run in zip(*together[0], strict=True):
+        one = replace(asked, epsilon=epsilon)
+        known = Measurements(run.answers, run.rows)
+        alone, _ = asked_again(known, one, device="cpu", fit=True)
+        assert alone is not None
+        np.testing.assert_allclose(run.state["weights"], alone.state()["weights"], atol=1e-3)
+    states = [run.state["weights"] for run in together[0][1]]
+    assert np.abs(states[0] - states[1]).mean() > 1e-3
+
+
+def test_cells_that_cannot_be_fitted_side_by_side_are_fitted_one_by_one(
+    stand_in: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*given: Any) -> Any:
+        raise torch.cuda.OutOfMemoryError("CUDA out of memory. Tried to allocate 64.00 MiB.")
+
+    monkeypatch.setattr(rehearsals, "fits_together", lambda placed: 256)
+    monkeypatch.setattr(rehearsals, "fit_and_sample_together", full)
+    found = rehearse(Grid((0.5, 1.0, 2.0), ("independent",), seeds=1), stand_in)
+    assert [cell.epsilon for cell in found.cells] == [0.5, 1.0, 2.0]
+    assert found.failures == ()
 
 
 def test_what_was_rehearsed_before_a_stop_is_kept(stand_in: Path) -> None:
