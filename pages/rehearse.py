@@ -22,7 +22,7 @@ from pages.ui.stand_in import verdict
 from pages.ui.words import count, note, plain
 from synth.errors import InputError
 from synth.generators import cards as generator_cards
-from synth.rehearsal.grid import Grid
+from synth.rehearsal.grid import EVERY_GENERATOR, PURPOSES, Grid
 from synth.rehearsal.simulation import SHAPES, Simulation, parse_simulation, simulated_table
 from synth.rehearsal.stand_in import REHEARSAL_SENTENCE
 from synth.reports.evidence import Evidence
@@ -121,6 +121,7 @@ def _form(config: RunConfig, *, several: bool) -> None:
         cancel=partial(application().rehearsals.cancel, config, grid=several),
         stop_label="Stop the rehearsal",
         steps="rehearsals" if several else "steps",
+        shows_steps=several,
     )
     if follow_work(work, stop_key="stop-rehearsal"):
         return
@@ -191,6 +192,16 @@ def ask_grid(config: RunConfig) -> Grid:
         If that is no grid, or too large a one.
     """
     usual = Grid.usual(config)
+    purpose = None
+    if config.label is not None:
+        purpose = st.segmented_control(
+            "What the rows are for",
+            list(PURPOSES),
+            default=usual.purpose,
+            format_func={"prediction": f"Predicting {config.label}", "counts": "Counting"}.__getitem__,
+            key="grid-purpose",
+            help="The generator that does best at it comes first.",
+        )
     epsilons, generators, seeds = st.columns([3, 3, 1])
     chosen = epsilons.multiselect(
         "Epsilons",
@@ -202,8 +213,9 @@ def ask_grid(config: RunConfig) -> Grid:
     )
     names = generators.multiselect(
         "Generators",
-        [card.name for card in generator_cards()],
+        [EVERY_GENERATOR, *(card.name for card in generator_cards())],
         default=list(usual.generators),
+        format_func=lambda name: "every generator that can make the table" if name == EVERY_GENERATOR else name,
         key="grid-generators",
         help="'independent' keeps no relationships between columns: a generator that does no better is not "
         "worth using.",
@@ -218,7 +230,11 @@ def ask_grid(config: RunConfig) -> Grid:
     )
     if not chosen or not names:
         raise InputError("Choose at least one epsilon and one generator.")
-    grid = Grid(tuple(map(float, chosen)), tuple(names), int(number))
+    grid = Grid.usual(
+        config, epsilons=tuple(map(float, chosen)), generators=tuple(names), seeds=int(number), purpose=purpose
+    )
+    for sentence in grid.left_out:
+        note(plain(sentence))
     note(
         f"{count(grid.cells)} rehearsals, one after the other, each about as long as a run with its predictions and "
         "attacks; the time left is shown after the first. If you stop, finished rehearsals are kept."
@@ -230,6 +246,8 @@ def grid_report(report: dict[str, Any]) -> None:
     """Show the cells side by side, and those that failed."""
     if report["done"] < report["of"]:
         st.info(f"{count(report['done'])} of {count(report['of'])} rehearsals are done; these are their numbers.")
+    for sentence in report["left_out"]:
+        note(plain(sentence))
     for failure in report["failures"]:
         st.warning(plain(failure))
     cards(read_evidence(report), key="grid", badged=report["incident"] is None)

@@ -237,20 +237,24 @@ def _device(run: RunView) -> str:
 
 @dataclass(frozen=True, slots=True)
 class LongWork:
-    """What can be followed and stopped, and how it is spoken of."""
+    """What can be followed and stopped, and how it is spoken of.
+
+    With ``shows_steps``, the page above shows what each step has found, so it is drawn again after each.
+    """
 
     standing: Callable[[], Work | None]
     cancel: Callable[[], None]
     stop_label: str
     steps: str
     after_stop: str = "Stopped. The numbers above are unchanged."
+    shows_steps: bool = False
 
 
 def follow_work(work: LongWork, *, stop_key: str) -> bool:
     """Show how far the work is, or how it ended where that has to be said; return whether it is going on."""
     where = work.standing()
     if where is not None and where.is_active:
-        _going_on(work, stop_key)
+        _going_on(work, stop_key, drawn=where.step)
         return True
     if where is not None and where.state is WorkState.FAILED:
         st.error(plain(where.message))
@@ -261,9 +265,10 @@ def follow_work(work: LongWork, *, stop_key: str) -> bool:
 
 @st.fragment(run_every=1.0)
 @guard()
-def _going_on(work: LongWork, stop_key: str) -> None:
+def _going_on(work: LongWork, stop_key: str, *, drawn: int) -> None:
+    """Show the step that work is at; ``drawn`` is the one it was at when the whole page was drawn."""
     where = work.standing()
-    if where is None or not where.is_active:
+    if where is None or not where.is_active or (work.shows_steps and where.step != drawn):
         # One run of the whole page: it draws the new numbers without a timer.
         st.rerun()
         return

@@ -360,7 +360,7 @@ def config_of(parsed: argparse.Namespace, password: str | None = None) -> RunCon
 
 def _rehearse(parsed: argparse.Namespace) -> int:
     from synth.cli.local import rehearse_locally
-    from synth.rehearsal.grid import Grid
+    from synth.rehearsal.grid import Grid, GridRehearsal
     from synth.rehearsal.simulation import Simulation, load_simulation
 
     config = config_of(parsed)
@@ -369,17 +369,20 @@ def _rehearse(parsed: argparse.Namespace) -> int:
         rows = min(config.rows or config.people_at_most, _MOST_SIMULATED)
         stand_in = load_simulation(parsed.simulate, rows=rows) if parsed.simulate else Simulation(rows=rows)
     grid = None
-    if parsed.grid or parsed.epsilons or parsed.generators or parsed.seeds is not None:
+    if parsed.grid or parsed.epsilons or parsed.generators or parsed.purpose or parsed.seeds is not None:
         grid = Grid.usual(
             config,
             epsilons=tuple(parsed.epsilons or ()) or None,
             generators=tuple(parsed.generators or ()) or None,
             seeds=parsed.seeds,
+            purpose=parsed.purpose,
         )
     with on_terminal() as shown:
         found = rehearse_locally(config, stand_in, grid=grid, out=parsed.out, say=shown)
     say(*found.lines)
-    return 0 if found.incident is None else AttackError.exit_code
+    if found.incident is not None:
+        return AttackError.exit_code
+    return RunCancelledError.exit_code if isinstance(found, GridRehearsal) and found.done < found.of else 0
 
 
 def _check_again(parsed: argparse.Namespace) -> int:
@@ -702,8 +705,11 @@ def _add_rehearse(commands: argparse._SubParsersAction[argparse.ArgumentParser])
         help="several runs side by side: epsilon from 0.25 to 4, this generator and the control, three seeds",
     )
     rehearse.add_argument("--epsilons", type=float, nargs="+", metavar="E", help="the epsilons of the grid")
-    rehearse.add_argument("--generators", nargs="+", metavar="NAME", help="the generators of the grid")
+    words = "the generators of the grid; 'all' for every one that can make the table, with one seed"
+    rehearse.add_argument("--generators", nargs="+", metavar="NAME", help=words)
     rehearse.add_argument("--seeds", type=int, metavar="N", help="the number of seeds of the grid")
+    words = "what the rows are for: the best generator for it comes first; default: prediction if there is a label"
+    rehearse.add_argument("--purpose", choices=["prediction", "counts"], help=words)
     rehearse.add_argument("--out", metavar="FILE", help="write the whole report to this file, as JSON")
 
 

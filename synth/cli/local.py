@@ -24,7 +24,7 @@ from synth.jobs.processes import birth_of
 from synth.names import shown
 from synth.progress import Progress
 from synth.rehearsal.grid import Grid, GridRehearsal
-from synth.rehearsal.rehearsals import Rehearsal
+from synth.rehearsal.rehearsals import OpenStandIn, Rehearsal, Rehearsals
 from synth.rehearsal.simulation import Simulation, simulated_table
 from synth.reports.registry import renewals
 from synth.schema import RunConfig
@@ -320,7 +320,12 @@ def rehearse_locally(
     out : path, optional
         A new file for the report, as JSON.
     say : callable
-        Called with one line for every phase.
+        Called with one line for every phase, and for every cell of a grid once it is done.
+
+    Returns
+    -------
+    Rehearsal or GridRehearsal
+        After Ctrl-C, the grid as far as it came.
 
     Raises
     ------
@@ -341,11 +346,31 @@ def rehearse_locally(
         if grid is None:
             found = rehearsals.rehearse(config, lambda: io.BytesIO(rows), spoken, **how)
         else:
-            found = rehearsals.rehearse_grid(config, grid, lambda: io.BytesIO(rows), spoken, **how)
+            found = _rehearse_grid(rehearsals, config, grid, lambda: io.BytesIO(rows), say=say, **how)
         if out is not None:
             report = rehearsals.report(config, grid=grid is not None)
             out.write_text(json.dumps(report, indent=1, sort_keys=True) + "\n", encoding="utf-8")
     return found
+
+
+def _rehearse_grid(
+    rehearsals: Rehearsals, config: RunConfig, grid: Grid, open_rows: OpenStandIn, *, say: Say, simulated: bool
+) -> GridRehearsal:
+    """Rehearse a grid and say each cell as it comes; Ctrl-C ends it with the cells that are done."""
+    latest: list[GridRehearsal] = []
+
+    def watch(found: GridRehearsal) -> None:
+        latest[:] = [found]
+        say(f"{found.done} of {found.of}: {found.latest}")
+
+    for sentence in grid.left_out:
+        say(sentence)
+    try:
+        return rehearsals.rehearse_grid(config, grid, open_rows, SpokenProgress(say), simulated=simulated, watch=watch)
+    except KeyboardInterrupt:
+        if not latest:
+            raise
+        return latest[0]
 
 
 def _ran(application: Application, run_id: str, progress: Progress, *, owner_report: bool, say: Say) -> bool:

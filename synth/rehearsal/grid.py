@@ -1,20 +1,22 @@
 """Several rehearsals side by side: a grid of epsilons, generators and seeds on the same public rows.
 
 Each cell runs what a run would run. The attacks of all cells share one chance of a false alarm. A cell in which an
-attack does better than the proof allows stops its own configuration.
+attack does better than the proof allows stops its own configuration. The epsilon nearest to the declared one comes
+first, so that a grid which is stopped early has compared the generators there.
 """
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from itertools import product
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 from synth.errors import AttackError, ConfigError, InputError, RunCancelledError, SynthError
-from synth.generators import CONTROL
+from synth.generators import CONTROL, GENERATORS
 from synth.progress import NullProgress, Progress
 from synth.rehearsal.stand_in import REHEARSAL_SENTENCE
 from synth.reports.code_tables import CodeTable, UnitRows, compare_marginals
@@ -26,13 +28,15 @@ from synth.reports.prediction.downstream import compare_predictions
 from synth.reports.prediction.problem import DownstreamOptions, Problem, TrainedOn, Untestable
 from synth.reports.report import StandInPart
 from synth.reports.risk_bounds import ProvenCeiling
-from synth.reports.wording import short_text
+from synth.reports.wording import number_text, short_text
 from synth.schema import RunConfig
 from synth.services.incidents import record_incident
 from synth.services.planning import check_config
 from synth.services.reports import free_threads
 
 __all__ = [
+    "EVERY_GENERATOR",
+    "PURPOSES",
     "USUAL_EPSILONS",
     "Grid",
     "GridCell",
@@ -40,6 +44,7 @@ __all__ = [
     "GridStop",
     "OpenedStandIn",
     "Predicted",
+    "Purpose",
     "check_grid",
     "grid_evidence",
     "predicted_of",
@@ -49,6 +54,11 @@ __all__ = [
 USUAL_EPSILONS = (0.25, 0.5, 1.0, 2.0, 4.0)
 USUAL_SEEDS = 3
 _MOST_CELLS = 120
+EVERY_GENERATOR = "all"
+"""In place of names: every generator that can make the declared table."""
+Purpose = Literal["prediction", "counts"]
+PURPOSES: tuple[Purpose, ...] = ("prediction", "counts")
+"""What rows are for: to predict the label, or to count."""
 _MEASURES = ("roc_auc", "r2")
 _SPOKEN = {"roc_auc": "ROC AUC", "r2": "R2"}
 _GUESSING = 0.5
@@ -66,11 +76,17 @@ class Grid:
         Names, each once.
     seeds : int
         The number of seeds, at least 1.
+    purpose : {"prediction", "counts"}
+        What the rows are for; the best generator for it is shown first.
+    left_out : tuple of str
+        Where every generator was asked for: one sentence for each that cannot make the table.
     """
 
     epsilons: tuple[float, ...]
     generators: tuple[str, ...]
     seeds: int = USUAL_SEEDS
+    purpose: Purpose = "counts"
+    left_out: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if not self.epsilons or not self.generators or self.seeds < 1:
@@ -91,12 +107,43 @@ class Grid:
         epsilons: tuple[float, ...] | None = None,
         generators: tuple[str, ...] | None = None,
         seeds: int | None = None,
+        purpose: Purpose | None = None,
     ) -> Self:
-        """Return the grid of a configuration; by default its own generator and the control."""
+        """Return the grid of a configuration; by default its own generator and the control.
+
+        Parameters
+        ----------
+        config : RunConfig
+        epsilons : tuple of float, optional
+        generators : tuple of str, optional
+            ``("all",)`` stands for every generator that can make the declared table.
+        seeds : int, optional
+            By default three, and one if every generator is asked for.
+        purpose : {"prediction", "counts"}, optional
+            By default what the configuration states: the option ``purpose`` of its generator, or else prediction where
+            there is a label.
+
+        Raises
+        ------
+        InputError
+            If this is no grid, or too large a one, or no generator can make the table.
+        """
+        left_out: tuple[str, ...] = ()
+        every = generators is not None and EVERY_GENERATOR in generators
+        if every:
+            if generators != (EVERY_GENERATOR,):
+                raise InputError(f"'{EVERY_GENERATOR}' stands for every generator, so name no other beside it.")
+            generators, left_out = _every_generator(config)
         # The control needs sums, which are not always allowed.
         control = (CONTROL,) if config.schema.allows_sums else ()
         own = tuple(dict.fromkeys((config.generator, *control)))
-        return cls(epsilons or USUAL_EPSILONS, generators or own, USUAL_SEEDS if seeds is None else seeds)
+        return cls(
+            epsilons or USUAL_EPSILONS,
+            generators or own,
+            (1 if every else USUAL_SEEDS) if seeds is None else seeds,
+            _purpose_of(config) if purpose is None else purpose,
+            left_out,
+        )
 
     @property
     def cells(self) -> int:
@@ -104,8 +151,9 @@ class Grid:
         return len(self.epsilons) * len(self.generators) * self.seeds
 
     def configs(self, config: RunConfig) -> Iterator[RunConfig]:
-        """Yield the configuration of every cell, seed by seed; other generators have their default options."""
-        for seed, name, epsilon in product(range(self.seeds), self.generators, sorted(self.epsilons)):
+        """Yield the configuration of every cell, the declared epsilon first; others have their default options."""
+        nearest = sorted(self.epsilons, key=lambda epsilon: (abs(math.log(epsilon / config.epsilon)), epsilon))
+        for seed, epsilon, name in product(range(self.seeds), nearest, self.generators):
             options = config.options if name == config.generator else {}
             yield replace(config, generator=name, options=options, epsilon=epsilon, seed=config.seed + seed)
 
@@ -116,7 +164,38 @@ class Grid:
     @classmethod
     def from_dict(cls, body: Mapping[str, Any]) -> Self:
         """Read what :meth:`to_dict` wrote."""
-        return cls(tuple(map(float, body["epsilons"])), tuple(map(str, body["generators"])), int(body["seeds"]))
+        return cls(
+            tuple(map(float, body["epsilons"])),
+            tuple(map(str, body["generators"])),
+            int(body["seeds"]),
+            body["purpose"],
+            tuple(map(str, body["left_out"])),
+        )
+
+
+def _every_generator(config: RunConfig) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return the generators that can make the table of a configuration, and one sentence for each other."""
+    able, left_out = [], []
+    for name in GENERATORS:
+        options = config.options if name == config.generator else {}
+        try:
+            check_config(replace(config, generator=name, options=options))
+        except InputError as error:
+            why = str(error).partition(". ")[0].removesuffix(".").replace(f"generator '{name}'", "it", 1)
+            left_out.append(f"{name} is left out: {why}.")
+        else:
+            able.append(name)
+    if not able:
+        check_config(config)  # which says why
+    return tuple(able), tuple(left_out)
+
+
+def _purpose_of(config: RunConfig) -> Purpose:
+    """Return what a configuration says that its rows are for."""
+    stated = str(config.options.get("purpose", ""))
+    if config.label is None or stated.startswith(("marginals", "regression")):
+        return "counts"
+    return "prediction"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -144,7 +223,7 @@ class GridStop:
 
 @dataclass(frozen=True, slots=True)
 class GridRehearsal:
-    """The result of a grid: the cells that are done, those that failed and why, and stops."""
+    """The result of a grid: the cells that are done, those that failed and why, stops, and what was left out."""
 
     cells: tuple[GridCell, ...]
     of: int
@@ -152,11 +231,20 @@ class GridRehearsal:
     said: str
     failures: tuple[str, ...] = ()
     stops: tuple[GridStop, ...] = ()
+    purpose: Purpose = "counts"
+    left_out: tuple[str, ...] = ()
 
     @property
     def evidence(self) -> tuple[SafeEvidence, ...]:
         """The cells side by side; nothing while no cell is done."""
-        return grid_evidence(self.cells, label=self.label, said=self.said) if self.cells else ()
+        if not self.cells:
+            return ()
+        return grid_evidence(self.cells, label=self.label, said=self.said, purpose=self.purpose)
+
+    @property
+    def done(self) -> int:
+        """Number of rehearsals that ended, whether well or not."""
+        return len(self.cells) + len(self.failures)
 
     @property
     def incident(self) -> str | None:
@@ -183,9 +271,10 @@ class GridRehearsal:
         """What is kept besides the evidence."""
         return {
             "cells": [asdict(cell) for cell in self.cells],
-            "done": len(self.cells) + len(self.failures),
+            "done": self.done,
             "of": self.of,
             "failures": list(self.failures),
+            "left_out": list(self.left_out),
             "incidents": [stop.incident for stop in self.stops],
         }
 
@@ -198,7 +287,21 @@ class GridRehearsal:
                 if isinstance(table, Table):
                     lines.append("  ".join(f"{name:>22}" for name in table.header))
                     lines += ["  ".join(f"{_text(value):>22}" for value in row) for row in table.rows]
-        return [*lines, *self.failures, self.sentence]
+                lines.append(entry.sentence.removesuffix(self.said).rstrip())
+        stopped = [f"{self.done} of {self.of} rehearsals are done."] if self.done < self.of else []
+        return [*lines, *self.left_out, *self.failures, *stopped, self.sentence]
+
+    @property
+    def latest(self) -> str:
+        """One line about the cell that ended last."""
+        if not self.cells:
+            return self.failures[-1] if self.failures else ""
+        cell = self.cells[-1]
+        said = [f"distance of pairs {number_text(cell.pairs)}"]
+        if cell.predicted is not None:
+            said.insert(0, f"{cell.measure} {number_text(cell.predicted)}")
+        seed = f", seed {cell.seed}" if cell.seed else ""
+        return f"{cell.generator} at epsilon {cell.epsilon:g}{seed}: {', '.join(said)}"
 
 
 def check_grid(config: RunConfig, grid: Grid) -> None:
@@ -235,7 +338,7 @@ def rehearse_grid(
     keep : callable
         Called with the grid so far, after every cell.
     """
-    found = GridRehearsal((), grid.cells, config.label, said)
+    found = GridRehearsal((), grid.cells, config.label, said, purpose=grid.purpose, left_out=grid.left_out)
     stand_in: OpenedStandIn | None = None
     real: tuple[str, float] | None = None
     begun, seed = time.monotonic(), -1
@@ -411,7 +514,9 @@ class GridCell:
     seconds: float = 0.0
 
 
-def grid_evidence(cells: Sequence[GridCell], *, label: str | None, said: str) -> tuple[SafeEvidence, ...]:
+def grid_evidence(
+    cells: Sequence[GridCell], *, label: str | None, said: str, purpose: Purpose = "counts"
+) -> tuple[SafeEvidence, ...]:
     """Put the cells of a grid side by side.
 
     Parameters
@@ -422,6 +527,8 @@ def grid_evidence(cells: Sequence[GridCell], *, label: str | None, said: str) ->
         What is predicted.
     said : str
         What to say about the rows under every chart.
+    purpose : {"prediction", "counts"}
+        By what generators are ordered: the prediction of the label, if there is one, or the distance of pairs.
 
     Returns
     -------
@@ -429,7 +536,10 @@ def grid_evidence(cells: Sequence[GridCell], *, label: str | None, said: str) ->
         ``grid.table``, ``grid.pairs``, ``grid.prediction`` and ``grid.attacks``, the last two only if there is
         something to show.
     """
-    seeds = len({cell.seed for cell in cells})
+    seeds, first = len({cell.seed for cell in cells}), cells[0].epsilon
+    cells = _best_first(cells, purpose)
+    # Pictures come in the order of the epsilon that was rehearsed first.
+    drawn = sorted(cells, key=lambda cell: cell.epsilon != first)
     bands = f"Bands span {seeds} seeds. " if seeds > 1 else "With only one seed, no variation is shown. "
     floor = partial(_line, "another draw of the stand-in", "floor", lambda cell: cell.floor)
     real = partial(_line, "trained on stand-in rows", "ceiling", lambda cell: cell.real)
@@ -438,7 +548,8 @@ def grid_evidence(cells: Sequence[GridCell], *, label: str | None, said: str) ->
             id="grid.table",
             title="Every generator at every epsilon",
             value=None,
-            sentence=f"Means over {seeds} seed{'s' * (seeds > 1)}; small distances and large scores are good. {said}",
+            sentence=f"Means over {seeds} seed{'s' * (seeds > 1)}; small distances and large scores are good. At each "
+            f"epsilon, the best {_for(cells, purpose, label)} comes first. {said}",
             figures=(_table(cells),),
         ),
         SafeEvidence(
@@ -448,7 +559,7 @@ def grid_evidence(cells: Sequence[GridCell], *, label: str | None, said: str) ->
             unit="total variation",
             sentence="Synthetic rows compared with the stand-in, with numbers and dates in at most 32 public bins; 0 "
             f"means equal. {bands}{said}",
-            figures=_figures(cells, "Distance of pairs", "total variation", lambda cell: cell.pairs, floor),
+            figures=_figures(drawn, "Distance of pairs", "total variation", lambda cell: cell.pairs, floor),
         ),
     ]
     measure = next((cell.measure for cell in cells if cell.measure), "")
@@ -460,7 +571,7 @@ def grid_evidence(cells: Sequence[GridCell], *, label: str | None, said: str) ->
                 value=None,
                 unit=measure,
                 sentence=f"Trained on synthetic rows, tested on held-out stand-in rows. {bands}{said}",
-                figures=_figures(cells, "Prediction", measure, lambda cell: cell.predicted, real),
+                figures=_figures(drawn, "Prediction", measure, lambda cell: cell.predicted, real),
             )
         )
     if any(cell.area is not None for cell in cells):
@@ -473,10 +584,29 @@ def grid_evidence(cells: Sequence[GridCell], *, label: str | None, said: str) ->
                 sentence="The attack with the largest area under the curve. 0.5 is guessing; the largest of several is "
                 "a little above it by chance. The ceiling is proven for every attack; a point above it is due to "
                 f"chance, unless an incident is named. {bands}{said}",
-                figures=_figures(cells, "Strongest attack", "ROC AUC", lambda cell: cell.area, _ceiling),
+                figures=_figures(drawn, "Strongest attack", "ROC AUC", lambda cell: cell.area, _ceiling),
             )
         )
     return tuple(found)
+
+
+def _for(cells: Sequence[GridCell], purpose: Purpose, label: str | None) -> str:
+    predicted = purpose == "prediction" and any(cell.predicted is not None for cell in cells)
+    return f"for predicting '{label}'" if predicted else "for counting pairs of columns"
+
+
+def _best_first(cells: Sequence[GridCell], purpose: Purpose) -> list[GridCell]:
+    """Order cells by epsilon, and those of each epsilon by what the rows are for; cells without a score come last."""
+    by_prediction = purpose == "prediction" and any(cell.predicted is not None for cell in cells)
+
+    def place(cell: GridCell) -> tuple[float, float, int]:
+        own = [one for one in cells if (one.generator, one.epsilon) == (cell.generator, cell.epsilon)]
+        predicted = _mean([one.predicted for one in own if one.predicted is not None])
+        pairs = sum(one.pairs for one in own) / len(own)
+        unknown = math.inf if predicted is None else -predicted
+        return (cell.epsilon, unknown if by_prediction else pairs, cell.seed)
+
+    return sorted(cells, key=place)
 
 
 def _ceiling(cells: Sequence[GridCell]) -> list[Series]:
@@ -546,11 +676,9 @@ def _table(cells: Sequence[GridCell]) -> Table:
     header.append("seconds of a run")
     measures.append(lambda cell: cell.seconds)
     rows: list[tuple[Cell, ...]] = []
-    for name in _in_order(cell.generator for cell in cells):
-        own = [cell for cell in cells if cell.generator == name]
-        rows += [
-            (name, epsilon, *(_mean(_values(own, epsilon, one)) for one in measures)) for epsilon in _epsilons(own)
-        ]
+    for name, epsilon in dict.fromkeys((cell.generator, cell.epsilon) for cell in cells):
+        own = [cell for cell in cells if (cell.generator, cell.epsilon) == (name, epsilon)]
+        rows.append((name, epsilon, *(_mean(_values(own, epsilon, one)) for one in measures)))
     return Table("Generators and budgets side by side", tuple(header), tuple(rows))
 
 

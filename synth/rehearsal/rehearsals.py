@@ -179,9 +179,19 @@ class Rehearsals:
         return found
 
     def rehearse_grid(
-        self, config: RunConfig, grid: Grid, open_rows: OpenStandIn, progress: Progress, *, simulated: bool = False
+        self,
+        config: RunConfig,
+        grid: Grid,
+        open_rows: OpenStandIn,
+        progress: Progress,
+        *,
+        simulated: bool = False,
+        watch: Callable[[GridRehearsal], None] = lambda found: None,
     ) -> GridRehearsal:
-        """Rehearse a grid in this process and keep it after every cell; parameters and errors as :meth:`rehearse`."""
+        """Rehearse a grid in this process and keep it after every cell.
+
+        Parameters and errors are those of :meth:`rehearse`; ``watch`` is called with the grid so far, once it is kept.
+        """
         check_grid(config, grid)
         self._refuse_private(open_rows)
         rehearsed = _rehearsed(config, simulated=simulated)
@@ -205,6 +215,7 @@ class Rehearsals:
                     stopped.add(stop.incident)
                     Stops(self._store).record(stop.config, stop.incident, ", ".join(stop.exceeded))
             self._keep(config, found, grid=True)
+            watch(found)
 
         return rehearse_grid(rehearsed, grid, opened, progress, said=_said_of(simulated=simulated), keep=keep)
 

@@ -6,11 +6,12 @@ import json
 import time
 
 import pytest
-from driving import CODEBOOK, TABLE, described, errors, go, texts, uploader
+from driving import CODEBOOK, LABELLED, TABLE, described, errors, go, texts, uploader
 from streamlit.testing.v1 import AppTest
 
 from pages.ui.draft import config_of
 from pages.ui.session import application
+from synth.generators import GENERATORS
 from synth.rehearsal.stand_in import REHEARSAL_SENTENCE, SIMULATED_SENTENCE, STAND_IN_SENTENCE
 from synth.services.run_folder import write_owner_json
 from synth.services.stops import configuration_digest
@@ -164,3 +165,27 @@ def test_the_stop_of_another_budget_is_no_stop() -> None:
     other["epsilon"] = 1.0
     application().stops.record(config_of(other), "7f3a0000", "Closest record")
     assert application().plan(config).refusal is None
+
+
+@pytest.mark.thorough
+def test_every_generator_can_be_asked_for_and_those_left_out_are_named() -> None:
+    app = go(described(), "rehearse")
+    app.segmented_control(key="rehearsal-what").set_value("grid").run()
+    app.multiselect(key="grid-generators").set_value(["all"])
+    app.number_input(key="grid-seeds").set_value(1)
+    app.multiselect(key="grid-epsilons").set_value([1.0]).run()
+    assert not errors(app)
+    words = texts(app)
+    assert "independent-by-class is left out: it needs a label of at least two values" in words
+    assert f"{len(GENERATORS) - 1} rehearsals, one after the other" in words
+    app.multiselect(key="grid-generators").set_value(["all", "dp-hp"]).run()
+    assert errors(app) == ["'all' stands for every generator, so name no other beside it."]
+
+
+@pytest.mark.thorough
+def test_the_purpose_of_a_grid_is_asked_where_there_is_a_label() -> None:
+    app = go(described(LABELLED), "rehearse")
+    app.segmented_control(key="rehearsal-what").set_value("grid").run()
+    assert app.segmented_control(key="grid-purpose").value == "prediction"
+    app.segmented_control(key="grid-purpose").set_value("counts").run()
+    assert not errors(app)

@@ -52,9 +52,35 @@ def test_the_table_holds_every_generator_and_budget() -> None:
         "seconds of a run",
     )  # fmt: skip
     assert [row[:2] for row in table.rows] == [
-        ("dp-merf", 1.0), ("dp-merf", 2.0), ("independent", 1.0), ("independent", 2.0)
+        ("dp-merf", 1.0), ("independent", 1.0), ("dp-merf", 2.0), ("independent", 2.0)
     ]  # fmt: skip
     assert table.rows[0][2:5] == pytest.approx((0.15, 0.505, 0.6))
+
+
+def test_the_best_for_the_purpose_comes_first_at_each_epsilon() -> None:
+    def scored(name: str, epsilon: float, predicted: float | None, pairs: float) -> GridCell:
+        return cell(name, epsilon, 0, measure="ROC AUC" if predicted else "", predicted=predicted, pairs=pairs)
+
+    cells = [
+        scored("a", 2.0, 0.6, 0.1), scored("b", 2.0, 0.9, 0.3), scored("c", 2.0, None, 0.2),
+        scored("a", 1.0, 0.7, 0.5), scored("b", 1.0, 0.5, 0.4),
+    ]  # fmt: skip
+
+    def order(purpose: str) -> tuple[list[str], str, list[str]]:
+        found = grid_evidence(cells, label="ill", said=SAID, purpose=purpose)  # type: ignore[arg-type]
+        (table,) = found[0].figures
+        assert isinstance(table, Table)
+        titles = [title.split(" of ")[2].partition(":")[0] for title in figures_of(found, "grid.pairs")]
+        return [str(row[0]) for row in table.rows], found[0].sentence, titles
+
+    rows, sentence, titles = order("prediction")
+    assert rows == ["a", "b", "b", "a", "c"], "by epsilon; without a score last"
+    assert "the best for predicting 'ill' comes first" in sentence
+    assert titles == ["b", "a", "c"], "as at epsilon 2, which was rehearsed first"
+    rows, sentence, titles = order("counts")
+    assert rows == ["b", "a", "a", "c", "b"]
+    assert "the best for counting pairs of columns comes first" in sentence
+    assert titles == ["a", "c", "b"]
 
 
 def test_predictions_are_shown_where_there_are_any_beside_training_on_the_stand_in() -> None:

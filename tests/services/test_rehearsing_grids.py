@@ -20,6 +20,8 @@ from synth.bundle.measurements import Measurements
 from synth.bundle.remaking import asked_again
 from synth.cli import main
 from synth.errors import AttackError, ConfigError, InputError, RunCancelledError, TableError
+from synth.generators import GENERATORS
+from synth.generators.independent.independent import Independent
 from synth.progress import NullProgress
 from synth.rehearsal import grid as rehearsing_grid
 from synth.rehearsal import rehearsals
@@ -63,7 +65,7 @@ def test_every_cell_is_run_and_nothing_is_charged(stand_in: Path, monkeypatch: p
     grid = Grid((8.0, 0.5), ("independent", "independent-by-class"), seeds=2)
     found = rehearse(grid, stand_in, LABELLED)
     assert [(cell.seed, cell.generator, cell.epsilon) for cell in found.cells] == [
-        (seed, name, epsilon) for seed in (0, 1) for name in grid.generators for epsilon in (0.5, 8.0)
+        (seed, name, epsilon) for seed in (0, 1) for epsilon in (0.5, 8.0) for name in grid.generators
     ]
     assert (found.failures, found.stops, found.of) == ((), (), 8)
     assert {entry.id for entry in found.evidence} == {"grid.table", "grid.pairs", "grid.attacks"}
@@ -114,9 +116,9 @@ def test_a_grid_is_kept_for_the_table_whatever_epsilon_and_generator_are_chosen_
 def test_a_cell_that_copies_stops_its_own_configuration_and_no_other(stand_in: Path) -> None:
     found = rehearse(Grid((0.5, 1.0), ("copying", "independent"), seeds=1), stand_in, config("copying"))
     stopped = [(stop.config.generator, stop.config.epsilon) for stop in found.stops]
-    assert stopped == [("copying", 0.5), ("copying", 1.0)]
+    assert stopped == [("copying", 1.0), ("copying", 0.5)]
     assert found.sentence.startswith(
-        "Stop. An attack did better than the proof allows (copying at epsilon 0.5: Closest"
+        "Stop. An attack did better than the proof allows (copying at epsilon 1: Closest"
     )
     with Application.from_environment() as application:
         for stop in found.stops:
@@ -250,6 +252,69 @@ def test_the_usual_grid_is_the_generator_beside_the_control() -> None:
     cells = replace(SCHEMA, protection="cell")
     assert Grid.usual(config("kahm", schema=cells)).generators == ("kahm",)
     assert Grid.from_dict(json.loads(json.dumps(Grid.usual(ASKED).to_dict()))) == Grid.usual(ASKED)
+
+
+def test_every_generator_that_can_make_the_table_is_rehearsed_and_the_others_are_named() -> None:
+    grid = Grid.usual(ASKED, generators=("all",))
+    assert grid.seeds == 1
+    assert {"independent", "dp-hp-adaptive", "dp-hp", "dp-merf", "kahm", "copying"} <= set(grid.generators)
+    assert set(grid.generators).isdisjoint({"independent-by-class", "kernel-sos"})
+    assert [*grid.generators, *(line.partition(" is left out: it needs ")[0] for line in grid.left_out)] == sorted(
+        GENERATORS, key=lambda name: name not in grid.generators
+    )
+    assert "independent-by-class" in Grid.usual(LABELLED, generators=("all",)).generators
+    assert Grid.from_dict(json.loads(json.dumps(grid.to_dict()))) == grid
+    with pytest.raises(InputError, match="name no other beside it"):
+        Grid.usual(ASKED, generators=("all", "dp-hp"))
+
+
+def test_a_generator_that_refuses_the_declared_relation_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    class AddRemoveOnly(Independent):
+        card = replace(Independent.card, name="add-remove-only")
+
+        def __init__(self, task: Any, options: Any) -> None:
+            if task.schema.rows_are_public:
+                raise ConfigError("It hides whether a row is there, not what it says. Declare 'row_count: private'.")
+            super().__init__(task, options)
+
+    monkeypatch.setitem(GENERATORS, "add-remove-only", replace(AddRemoveOnly.card, made_by=AddRemoveOnly))
+    public = Grid.usual(replace(ASKED, schema=replace(SCHEMA, row_count="public")), generators=("all",))
+    assert "add-remove-only is left out: It hides whether a row is there, not what it says." in public.left_out
+    private = replace(SCHEMA, row_count="private", number_of_units=None)
+    assert "add-remove-only" in Grid.usual(replace(ASKED, schema=private), generators=("all",)).generators
+
+
+def test_the_purpose_is_the_stated_one_or_follows_from_the_label() -> None:
+    assert Grid.usual(ASKED).purpose == "counts"
+    assert Grid.usual(LABELLED).purpose == "prediction"
+    assert Grid.usual(LABELLED, purpose="counts").purpose == "counts"
+    stated = config("dp-hp-adaptive", label="ill", options={"purpose": "marginals"})
+    assert Grid.usual(stated).purpose == "counts"
+
+
+def test_the_declared_epsilon_is_rehearsed_first_with_all_generators() -> None:
+    grid = Grid((0.25, 1.0, 4.0), ("dp-merf", "independent"), seeds=1)
+    order = [(one.epsilon, one.generator) for one in grid.configs(replace(ASKED, epsilon=3.0))]
+    assert order == [(epsilon, name) for epsilon in (4.0, 1.0, 0.25) for name in ("dp-merf", "independent")]
+
+
+@pytest.mark.thorough
+def test_each_cell_is_printed_as_it_comes_and_a_stop_leaves_the_table_so_far(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(self: Any, session: Any, progress: Any) -> Any:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("synth.generators.fourier.dp_merf.DpMerf.fit", interrupted)
+    written, out = tmp_path / "config.yaml", tmp_path / "grid.json"
+    written.write_text(config_to_yaml(ASKED))
+    asked = ["rehearse", str(written), "--simulate", "--epsilons", "1", "--seeds", "1", "--out", str(out)]
+    assert main([*asked, "--generators", "independent", "dp-merf"]) == RunCancelledError.exit_code
+    said = capsys.readouterr()
+    assert "1 of 2: independent at epsilon 1: distance of pairs" in said.err
+    assert "1 of 2 rehearsals are done." in said.out
+    assert "independent" in said.out
+    assert json.loads(out.read_text())["done"] == 1
 
 
 def test_in_the_background_simulated_rows_are_rehearsed_on_and_forgotten() -> None:
