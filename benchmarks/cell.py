@@ -54,13 +54,28 @@ def synthetic(
 ) -> np.ndarray:
     """Return the codes of one synthetic table, made at a budget of (epsilon, delta)."""
     schema, label, codes, units = read_folder(folder)
+    return made(schema, label, codes, units, generator, options, budget, rows, seed)
+
+
+def made(
+    schema: Schema,
+    label: str | None,
+    codes: dict[str, np.ndarray],
+    units: list[int] | None,
+    generator: str,
+    options: dict[str, object],
+    budget: tuple[float, float],
+    rows: int,
+    seed: int,
+) -> np.ndarray:
+    """Return the codes of one synthetic table, as :func:`synthetic`, from columns of codes."""
     table = PrivateTable.from_codes(schema, codes, unit_ids=units)
     session = PrivateSession(table, PrivacyBudget(*budget, schema.neighbours))
     if not schema.rows_are_public:
         session.count_rows(share=ROW_COUNT_SHARE)
     task = GeneratorTask(schema=schema, label=label, seed=seed, device="cpu")
-    made = make(generator, task, options).fit(session, NullProgress())
-    return made.sample(rows, seed).astype(np.int32)
+    fitted = make(generator, task, options).fit(session, NullProgress())
+    return fitted.sample(rows, seed).astype(np.int32)
 
 
 def main() -> None:

@@ -35,7 +35,7 @@ from typing import Any
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import numpy as np
-from downstream_printed import PRINTED, REAL
+from dp_hp_printed import PRINTED, REAL
 from marginals import Cell, Results, released, spread, write_inputs
 from tables import Table, load_split
 

@@ -117,9 +117,7 @@ def test_a_cell_that_copies_stops_its_own_configuration_and_no_other(stand_in: P
     found = rehearse(Grid((0.5, 1.0), ("copying", "independent"), seeds=1), stand_in, config("copying"))
     stopped = [(stop.config.generator, stop.config.epsilon) for stop in found.stops]
     assert stopped == [("copying", 1.0), ("copying", 0.5)]
-    assert found.sentence.startswith(
-        "Stop. An attack did better than the proof allows (copying at epsilon 1: Closest"
-    )
+    assert found.sentence.startswith("Stop. An attack did better than the proof allows (copying at epsilon 1: Closest")
     with Application.from_environment() as application:
         for stop in found.stops:
             with pytest.raises(AttackError, match=stop.incident):
