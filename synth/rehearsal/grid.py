@@ -549,7 +549,7 @@ def grid_evidence(
             title="Every generator at every epsilon",
             value=None,
             sentence=f"Means over {seeds} seed{'s' * (seeds > 1)}; small distances and large scores are good. At each "
-            f"epsilon, the best {_for(cells, purpose, label)} comes first. {said}",
+            f"epsilon, the best {_for(cells, purpose, label)} comes first. {_few(cells)}{said}",
             figures=(_table(cells),),
         ),
         SafeEvidence(
@@ -588,6 +588,12 @@ def grid_evidence(
             )
         )
     return tuple(found)
+
+
+def _few(cells: Sequence[GridCell]) -> str:
+    """Return a warning where generators are compared with a single seed."""
+    several = len({cell.generator for cell in cells}) > 1 and len({cell.seed for cell in cells}) == 1
+    return "With another seed, generators that are close may change places. " if several else ""
 
 
 def _for(cells: Sequence[GridCell], purpose: Purpose, label: str | None) -> str:

@@ -76,6 +76,7 @@ def test_the_best_for_the_purpose_comes_first_at_each_epsilon() -> None:
     rows, sentence, titles = order("prediction")
     assert rows == ["a", "b", "b", "a", "c"], "by epsilon; without a score last"
     assert "the best for predicting 'ill' comes first" in sentence
+    assert "With another seed, generators that are close may change places." in sentence
     assert titles == ["b", "a", "c"], "as at epsilon 2, which was rehearsed first"
     rows, sentence, titles = order("counts")
     assert rows == ["b", "a", "a", "c", "b"]
