@@ -258,8 +258,7 @@ def cells_of(part: str, seed: int) -> Iterator[Cell]:
             yield Cell(part, table, FLOOR, 0.0, seed)
             for epsilon in (0.3, 0.1):
                 yield from (Cell(part, table, name, epsilon, seed) for name in GENERATORS)
-                if table == "adult":
-                    yield Cell(part, table, f"dp-hp{PAPERS}", epsilon, seed)
+        yield from (Cell(part, "adult", f"dp-hp{PAPERS}", epsilon, seed) for epsilon in _TABLE_4)
     elif part == "table2":
         from downstream import PAPER, SOUND, TABLES
 

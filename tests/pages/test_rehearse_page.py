@@ -189,3 +189,32 @@ def test_the_purpose_of_a_grid_is_asked_where_there_is_a_label() -> None:
     assert app.segmented_control(key="grid-purpose").value == "prediction"
     app.segmented_control(key="grid-purpose").set_value("counts").run()
     assert not errors(app)
+
+
+def following(*, shows_steps: bool) -> None:
+    """Follow work that ends a step between the drawing of the page and the first look at the bar."""
+    from datetime import UTC, datetime
+
+    import streamlit as st
+
+    from pages.ui.running import LongWork, follow_work
+    from synth.store import Work, WorkKind, WorkState
+
+    held = st.session_state
+    held["drawn"] = held.get("drawn", 0) + 1
+
+    def standing() -> Work:
+        held["looks"] = held.get("looks", 0) + 1
+        step, state = min(held["looks"], 2), WorkState.RUNNING
+        return Work(
+            id="1", kind=WorkKind.GRID, subject="", owner="", state=state, step=step, steps=9, created=datetime.now(UTC)
+        )
+
+    follow_work(LongWork(standing, lambda: None, "Stop", "rehearsals", shows_steps=shows_steps), stop_key="stop")
+
+
+@pytest.mark.parametrize("shows_steps", [True, False])
+def test_the_page_is_drawn_again_when_a_cell_is_done(*, shows_steps: bool) -> None:
+    app = AppTest.from_function(following, kwargs={"shows_steps": shows_steps}, default_timeout=300).run()
+    assert not app.exception
+    assert app.session_state["drawn"] == (2 if shows_steps else 1)
