@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import statistics
+import textwrap
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -328,16 +330,9 @@ def _scores_said(results: Results) -> str:
 
 
 def _control_said(results: Results) -> str:
-    def areas(name: str) -> dict[str, float]:
-        found = {
-            table: mean(results, "roc_auc", part="table2", table=table, trained_on=name, convention="sound")
-            for table in QUICK_FIRST
-        }
-        return {table: area for table, area in found.items() if area is not None}
-
-    control, told = areas(BY_CLASS), []
+    control, told = _areas(results, BY_CLASS), []
     for name in ("dp-hp", "dp-merf", "privbayes", "dp-hp-adaptive"):
-        own = areas(name)
+        own = _areas(results, name)
         both = own.keys() & control.keys()
         if both:
             told.append(f"`{name}` on {sum(control[table] > own[table] for table in both)} of {len(both)}")
@@ -351,44 +346,64 @@ def _control_said(results: Results) -> str:
 
 def _choice_said(results: Results) -> str:
     told = []
-    for (title, best), words in zip(panels(results), ("for counts", "for predictions", "for pictures"), strict=True):
-        if best:
-            name, value = (min if title == _COUNTS else max)(best.items(), key=lambda one: one[1])
-            told.append(f"{words} `{name.removesuffix(PAPERS)}` ({_text(value)})")
+    for panel, purpose in zip(panels(results), ("counts", "predictions", "pictures"), strict=True):
+        if panel.values:
+            told.append(f"`{panel.best}` for {purpose} ({_text(panel.values[panel.best])})")
     if not told:
         return ""
-    return (
-        f"Of all generators at hand, the best in the picture below are {', '.join(told)}; those are the ones to choose."
-    )
+    said = told[0] if len(told) == 1 else f"{', '.join(told[:-1])} and {told[-1]}"
+    return f"Of the generators in the picture, choose {said}."
 
 
 # Pictures -------------------------------------------------------------------------------------------------------------
 
-_COUNTS = "Distance, 3 columns of Adult, ε 0.3"
-_AREAS = "Share of what real rows teach, Table 2"
-_PICTURES = "Accuracy, 6,000 digits"
+
+@dataclass(frozen=True, slots=True)
+class Panel:
+    """One panel of the picture: what it shows, a value for every generator, and whether less is better."""
+
+    title: str
+    below: str
+    values: dict[str, float]
+    less_is_better: bool = False
+
+    @property
+    def best(self) -> str:
+        """The generator with the best value."""
+        return (min if self.less_is_better else max)(self.values, key=lambda name: self.values[name])
 
 
-def panels(results: Results) -> list[tuple[str, dict[str, float]]]:
-    """Return what the picture shows: the title of each panel and a value for every generator."""
-    counts = {
-        name: value
-        for name in _names(results, "table1", table="adult", epsilon=0.3)
-        if (value := mean(results, "right3", part="table1", table="adult", trained_on=name, epsilon=0.3)) is not None
-        and not name.endswith(PAPERS)
-    }
-    taught = {}
-    real = _areas(results, REAL)
+def panels(results: Results) -> list[Panel]:
+    """Return what the picture shows."""
+    counts = _by_generator(results, "right3", part="table1", table="adult", epsilon=0.3)
+    read = _by_generator(results, "accuracy6000", part="figure3", epsilon=1.0)
+    real, taught, tables = _areas(results, REAL), {}, _complete(results)
     for name in _names(results, "table2"):
         own = _areas(results, name)
-        if name != REAL and real and own.keys() >= real.keys():
-            taught[name] = statistics.fmean((own[table] - 0.5) / (real[table] - 0.5) for table in real)
-    read = {
-        name: value
-        for name in _names(results, "figure3", epsilon=1.0)
-        if (value := mean(results, "accuracy6000", part="figure3", trained_on=name, epsilon=1.0)) is not None
-    }
-    return [(_COUNTS, counts), (_AREAS, taught), (_PICTURES, read)]
+        if name != REAL and tables and own.keys() >= set(tables):
+            taught[name] = statistics.fmean((own[table] - 0.5) / (real[table] - 0.5) for table in tables)
+    return [
+        Panel("Counts", "distance of three columns of Adult, epsilon 0.3: less is better", counts, less_is_better=True),
+        Panel("Predictions", f"share of what real rows teach, epsilon 1: {', '.join(tables)}", taught),
+        Panel("Pictures", "accuracy after 6,000 digits, epsilon 1", read),
+    ]
+
+
+def _by_generator(results: Results, measure: str, *, part: str, **where: object) -> dict[str, float]:
+    found: dict[str, float] = {}
+    for name in _names(results, part, **where):
+        value = mean(results, measure, part=part, trained_on=name, **where)
+        # Of the tables, that is the line with the defaults, which is the first.
+        if value is not None and name not in (REAL, FLOOR):
+            found.setdefault(name.removesuffix(PAPERS), value)
+    return found
+
+
+def _complete(results: Results) -> list[str]:
+    """Return the tables of Table 2 that have a cell for everything that was trained on anywhere."""
+    cells = {(cell.table, cell.trained_on) for cell in results if cell.part == "table2" and cell.convention == "sound"}
+    names = {name for _, name in cells}
+    return [table for table in QUICK_FIRST if all((table, name) in cells for name in names)] if names else []
 
 
 def _areas(results: Results, name: str) -> dict[str, float]:
@@ -400,11 +415,12 @@ def _areas(results: Results, name: str) -> dict[str, float]:
 
 
 def picture(results: Results) -> str:
-    """Return one line for every generator and one panel for every purpose, the best nearest to its good end."""
-    shown = panels(results)
-    names = list(dict.fromkeys(name.removesuffix(PAPERS) for _, found in shown for name in found))
-    names.sort(key=lambda name: (shown[0][1].get(name, 9.0), name))
-    height = 84 + 24 * len(names)
+    """Return one line for every generator and one panel for every purpose, the best coloured."""
+    shown = [panel for panel in panels(results) if panel.values]
+    names = list(dict.fromkeys(name for panel in shown for name in panel.values))
+    if shown:
+        names.sort(key=lambda name: (shown[0].values.get(name, 9.0), name))
+    height = 120 + 24 * len(names)
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 960 {height}" role="img" '
         'font-family="Helvetica, Arial, sans-serif" font-size="13">',
@@ -412,31 +428,37 @@ def picture(results: Results) -> str:
         f'<rect width="960" height="{height}" fill="#ffffff"/>',
     ]
     for place, name in enumerate(names):
-        y = 64 + 24 * place
-        weight = ' font-style="italic"' if name in (CONTROL, BY_CLASS) else ""
-        parts.append(f'<text x="150" y="{y + 4}" text-anchor="end"{weight}>{name}</text>')
+        y = _FIRST + 24 * place
+        slanted = ' font-style="italic"' if name in (CONTROL, BY_CLASS) else ""
+        parts.append(f'<text x="150" y="{y + 4}" text-anchor="end"{slanted}>{name}</text>')
         parts.append(f'<line x1="160" y1="{y}" x2="944" y2="{y}" stroke="#eef1f2"/>')
-    for place, (title, found) in enumerate(shown):
-        parts += _panel(168 + 262 * place, title, {k.removesuffix(PAPERS): v for k, v in found.items()}, names)
+    for place, panel in enumerate(shown):
+        parts += _drawn(168 + 262 * place, panel, names)
     parts.append(
-        f'<text x="16" y="{height - 8}" fill="#57646b" font-size="12">Left: less is better. Middle and right: more is '
-        "better. In italics: controls that keep no relation between columns, or only those with the label.</text></svg>"
+        f'<text x="16" y="{height - 12}" fill="#57646b" font-size="12">In italics: controls that keep no relation '
+        "between columns, or only those with the label.</text></svg>"
     )
     return "\n".join(parts) + "\n"
 
 
-def _panel(left: int, title: str, found: Mapping[str, float], names: Sequence[str]) -> list[str]:
-    least, most = (0.0, max(found.values(), default=1.0)) if title == _COUNTS else (min((0.0, *found.values())), 1.0)
-    parts = [f'<text x="{left}" y="30" font-weight="bold">{title}</text>']
-    if not found:
-        return [*parts, f'<text x="{left}" y="48" fill="#57646b" font-size="12">not measured yet</text>']
-    best = (min if title == _COUNTS else max)(found.values())
+_FIRST = 86
+
+
+def _drawn(left: int, panel: Panel, names: Sequence[str]) -> list[str]:
+    parts = [f'<text x="{left}" y="28" font-size="15" font-weight="bold">{panel.title}</text>']
+    parts += [
+        f'<text x="{left}" y="{44 + 14 * place}" fill="#57646b" font-size="11">{line}</text>'
+        for place, line in enumerate(textwrap.wrap(panel.below, 44))
+    ]
+    least = min((0.0, *panel.values.values()))
+    most = max(panel.values.values()) if panel.less_is_better else 1.0
     for place, name in enumerate(names):
-        if name in found:
-            x, y = left + 8 + (found[name] - least) / (most - least) * 180, 64 + 24 * place
-            colour = "#0b6e75" if found[name] == best else "#b4761b" if name in (CONTROL, BY_CLASS) else "#57646b"
+        if name in panel.values:
+            value, y = panel.values[name], _FIRST + 24 * place
+            x = left + 8 + (value - least) / (most - least) * 180
+            colour = "#0b6e75" if name == panel.best else "#b4761b" if name in (CONTROL, BY_CLASS) else "#57646b"
             parts.append(f'<circle cx="{x:.1f}" cy="{y}" r="5" fill="{colour}"/>')
-            parts.append(f'<text x="{x + 9:.1f}" y="{y + 4}" fill="{colour}">{_text(found[name])}</text>')
+            parts.append(f'<text x="{x + 9:.1f}" y="{y + 4}" fill="{colour}">{_text(value)}</text>')
     return parts
 
 
