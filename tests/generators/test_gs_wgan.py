@@ -12,7 +12,7 @@ import torch
 from simulated import COLUMNS, FAST, dependent_codes, fitted, schema, session, task
 
 from synth.bundle.recorded_session import RecordedSession
-from synth.errors import RunCancelledError, PrivacyError, SynthError
+from synth.errors import RunCancelledError, SynthError
 from synth.generators import make
 from synth.generators.adversarial.training import CriticRows
 from synth.generators.gs_wgan.gs_wgan import GsWgan, TurnTraining

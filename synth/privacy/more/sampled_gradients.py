@@ -245,7 +245,7 @@ class SampledGradients(StepsQuestion):
 
 def whole_rate(probability: float) -> int:
     """Return a probability in steps of 2^-32, at least one and at most 2^32."""
-    return min(max(round(min(probability, 1.0) * 2.0**SAMPLING_BITS), 1), 2**SAMPLING_BITS)
+    return int(min(max(round(min(probability, 1.0) * 2.0**SAMPLING_BITS), 1), 2**SAMPLING_BITS))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
