@@ -46,7 +46,7 @@ __all__ = [
     "require_additive",
 ]
 
-SAMPLING_DELTA_PART = 2.0**-4
+SAMPLING_DELTA_PART = 2.0**-6
 """Part of a budget's delta that sampled runs may add. More makes their mu smaller, and that of all other answers."""
 
 LARGEST_STEPS = 10**6
@@ -64,8 +64,13 @@ FINENESS = 64.0
 TAIL_PART = 2.0**-6
 """Part of the additive delta that each of four tails may take: one step's and the run's, each cut in two directions."""
 
+ROOM = 1.5
+"""The window reaches so many times as far as the largest total loss that is not cut off."""
+
 TILTS = 6
-"""Tilts between none and that of the largest loss; each is accurate around the loss that it makes the mean."""
+PARTS_OF_TILT = (0.5, 0.8, 0.95)
+"""Tilts for equally spaced losses, and parts of the first: each tilt is accurate around the loss that it makes the
+mean."""
 
 DIGITS = 14
 """Binary digits of mu and of a noise multiplier, rounded up: another processor's last bits seldom change the result."""
@@ -386,13 +391,20 @@ def _window(run: SampledRun, tail: float) -> _Window:
         tilts.append(means)
     if not highest < LARGEST_LOSS:
         raise LossTooLargeError(_TOO_LARGE)
-    wanted = (highest - lowest) * FINENESS / spread
+    # What lies above the window wraps around to its bottom, and tilting back makes it large there: room is left.
+    top = ROOM * highest
+    wanted = (top - lowest) * FINENESS / spread
     points = 2 ** math.ceil(math.log2(min(max(wanted, POINTS[0]), POINTS[1])))
     # Room for the points below 0 that the shift of the losses needs.
-    step = (highest - lowest) / (points - 2 * _COARSE)
-    targets = np.linspace(0, highest, TILTS)[1:]
-    of_directions = [(0.0, *(float(np.interp(target, means, thetas)) for target in targets)) for means in tilts]
-    return _Window(step, math.floor(lowest / step) - _COARSE, points, (of_directions[0], of_directions[1]))
+    step = (top - lowest) / (points - 2 * _COARSE)
+    removed, added = (_tilts(thetas, means, highest) for means in tilts)
+    return _Window(step, math.floor(lowest / step) - _COARSE, points, (removed, added))
+
+
+def _tilts(thetas: Reals, means: Reals, highest: float) -> tuple[float, ...]:
+    """Return no tilt, those that make losses up to the highest the mean, and a few below the first of these."""
+    upper = [float(np.interp(target, means, thetas)) for target in np.linspace(0, highest, TILTS)[1:]]
+    return (0.0, *(part * upper[0] for part in PARTS_OF_TILT), *upper)
 
 
 def _reach(tail: float) -> float:
