@@ -183,20 +183,20 @@ def test_epsilon_by_way_of_mu_is_never_less_and_soon_the_same(entry: dict[str, A
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize("seed", range(24))
+@pytest.mark.parametrize("seed", range(16))
 def test_random_runs_agree_with_dp_accounting(seed: int) -> None:
     accountant = pytest.importorskip(
         "dp_accounting.pld.privacy_loss_distribution", reason="dp_accounting is not installed (requirements-dev.txt)"
     )
     drawn = np.random.default_rng([2026, seed])
     rate, steps = 10 ** drawn.uniform(-3.5, 0), int(10 ** drawn.uniform(0, 4))
-    multiplier = max(0.4, rate * math.sqrt(steps)) * 10 ** drawn.uniform(0, 0.7)
+    multiplier = max(0.6, rate * math.sqrt(steps)) * 10 ** drawn.uniform(0, 0.7)
     run, delta = SampledRun(rate, steps, multiplier), 10 ** drawn.uniform(-9, -3)
     ours = epsilon_of_sampled_run(run, delta)
     of_step = accountant.from_gaussian_mechanism(
         multiplier,
         sampling_prob=rate,
-        value_discretization_interval=max(2e-6, min(1e-4, sampled_runs._typical_mu(run) / 1e4)),
+        value_discretization_interval=max(1e-5, min(1e-3, sampled_runs._typical_mu(run) / math.sqrt(steps) / 8)),
     )
     theirs = of_step.self_compose(steps).get_epsilon_for_delta(delta)
     assert ours == pytest.approx(theirs, rel=0.01, abs=1e-6)
@@ -423,13 +423,13 @@ def in_direction(run: SampledRun, *, removed: bool, epsilon: float) -> float:
 
 def assert_sound() -> None:
     """The checks above, in a few runs."""
-    for entry in RUNS[1:20:6]:
-        assert_as_others_say(entry, epsilon_of_sampled_run(run_of(entry), entry["delta"]))
     run = SampledRun(0.2, 1, 0.7)
     for removed in (True, False):
         exact = float(delta_of_one(run, np.array([0.05]), removed=removed)[0])
         found = in_direction(run, removed=removed, epsilon=0.05)
         assert exact <= found <= exact * (1 + 1e-4), "one direction is not that of its law"
+    for entry in RUNS[1:20:6]:
+        assert_as_others_say(entry, epsilon_of_sampled_run(run_of(entry), entry["delta"]))
     for steps in (1, 2):
         assert not not_covered(
             replace(run, steps=steps), mu_of_sampled_run(replace(run, steps=steps), additive_delta=1e-6), 1e-6
@@ -500,12 +500,12 @@ def test_a_planted_bug_of_the_accountant_is_noticed(bug: str, monkeypatch: pytes
 
 def test_both_directions_count(monkeypatch: pytest.MonkeyPatch, fresh: None) -> None:
     """No run is known where an added unit is the more visible one; were there one, mu would follow it."""
-    run = SampledRun(0.1, 20, 1.0)
+    run = SampledRun(0.9, 20, 5.0)
     mu, right = mu_of_sampled_run(run, additive_delta=1e-7), sampled_runs._step
     for louder in (True, False):
 
         def one_is_louder(run: SampledRun, *given: Any, removed: bool, louder: bool = louder, **named: Any) -> Any:
-            more = replace(run, rate=1.05 * run.rate) if removed is louder else run
+            more = replace(run, rate=1.1 * run.rate) if removed is louder else run
             return right(more, *given, removed=removed, **named)
 
         monkeypatch.setattr(sampled_runs, "_step", one_is_louder)

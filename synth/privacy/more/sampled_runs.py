@@ -65,7 +65,7 @@ TAIL_PART = 2.0**-6
 """Part of the additive delta that each of four tails may take: one step's and the run's, each cut in two directions."""
 
 ROOM = 1.5
-"""The window reaches so many times as far as the largest total loss that is not cut off."""
+"""The window reaches so many times as far as the largest total loss that is not cut off, if that can be."""
 
 TILTS = 6
 PARTS_OF_TILT = (0.5, 0.8, 0.95)
@@ -392,7 +392,7 @@ def _window(run: SampledRun, tail: float) -> _Window:
     if not highest < LARGEST_LOSS:
         raise LossTooLargeError(_TOO_LARGE)
     # What lies above the window wraps around to its bottom, and tilting back makes it large there: room is left.
-    top = ROOM * highest
+    top = min(ROOM * highest, LARGEST_LOSS)
     wanted = (top - lowest) * FINENESS / spread
     points = 2 ** math.ceil(math.log2(min(max(wanted, POINTS[0]), POINTS[1])))
     # Room for the points below 0 that the shift of the losses needs.
