@@ -285,7 +285,10 @@ FORGERIES: dict[str, tuple[dict[str, Any], str]] = {
     "another loss": ({"answers": asked(loss="wasserstein")}, OTHERS),
     "another batch size": ({"answers": asked(rate=2**31), "receipts": of_training(sampling_rate=0.5)}, OTHERS),
     "another table": ({"answers": with_tables}, OTHERS),
-    "a sum": ({"receipts": of_training(mechanism="discrete_gaussian")}, "is not for the steps of such a training"),
+    "a sum": (
+        {"receipts": of_training(mechanism="discrete_gaussian", sampling_rate=0.0, steps=0, additive_delta=0.0)},
+        "is not for the steps of such a training",
+    ),
     "another grid": ({"receipts": of_training(grid=2.0**-23)}, "a grid that no sum uses"),
     "a training instead of a sum": (
         {
