@@ -135,7 +135,7 @@ def test_every_turn_is_one_answer_and_all_are_one_question() -> None:
 
 
 @pytest.mark.parametrize(
-    ("declared", "parts"), [(None, 400), (100_000, 400), (8_000, 400), (7_999, 399), (100, 5), (19, 1)]
+    ("declared", "parts"), [(None, 1000), (100_000, 1000), (20_000, 1000), (19_999, 999), (100, 5), (19, 1)]
 )
 def test_the_number_of_parts_follows_from_what_is_declared(declared: int | None, parts: int) -> None:
     known = dataclasses.replace(schema(), number_of_units=declared)

@@ -17,20 +17,20 @@ class GsWganOptions(Options):
 
     parts: Annotated[int, Between(0, 10_000)] = 0
     """Number of parts into which people are divided, each with a critic of its own. More parts need less noise, and
-    each critic sees fewer people. 0 chooses 400, or fewer if the declared number of people leaves less than 20 each."""
+    each critic sees fewer people. 0 chooses 1000, or fewer if the declared number of people leaves less than 20 each."""
 
-    turns: Annotated[int, Between(1, 100_000)] = 400
+    turns: Annotated[int, Between(1, 100_000)] = 1000
     """Turns that all critics take together. Somebody pays for the turns of their part's critic: turns / parts, rounded
     up."""
 
-    batch_size: Annotated[int, Between(1, 1024)] = 32
+    batch_size: Annotated[int, Between(1, 1024)] = 16
     """Synthetic rows of a turn, for each of which the critic says where it should move. The answers of all turns are
     stored in the bundle: turns times rows times numbers of a row."""
 
     clip: Annotated[float, Between(2.0**-20, 2.0**20)] = 1.0
     """Length to which the critic's gradient at a synthetic row is shortened; critics are trained to have about 1."""
 
-    critic_steps: Annotated[int, Between(1, 1000)] = 40
+    critic_steps: Annotated[int, Between(1, 1000)] = 20
     """Training steps of a critic at each of its turns."""
 
     critic_rate: Annotated[float, Between(1e-6, 1.0)] = 0.01

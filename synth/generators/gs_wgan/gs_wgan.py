@@ -32,7 +32,7 @@ _LEARNED_FROM = 256
 _CRITIC_BATCH = 64
 """Rows of its part, and as many synthetic ones, in a training step of a critic."""
 
-_PARTS, _LEAST_IN_A_PART = 400, 20
+_PARTS, _LEAST_IN_A_PART = 1000, 20
 """Parts where none are asked for, and the fewest people that each of them has then."""
 
 _LARGEST_WEIGHT = 1e10
