@@ -8,7 +8,7 @@ from typing import Annotated
 from synth.generators.options import Between, Options
 from synth.generators.protocol import Card, Needs, Tuned
 
-__all__ = ["CARDS", "DPCGAN", "DPGAN", "DpCganOptions", "DpGanOptions"]
+__all__ = ["CARDS", "DPCGAN", "DPGAN", "AdversarialOptions", "DpCganOptions", "DpGanOptions"]
 
 
 @dataclass(frozen=True, slots=True)

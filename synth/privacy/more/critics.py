@@ -28,7 +28,17 @@ from synth.privacy.more.row_moments import MARGIN
 if TYPE_CHECKING:
     from torch import Tensor
 
-__all__ = ["CRITIC_LOSSES", "Critic", "CriticLoss", "Layers", "RowTerms", "row_terms", "sum_of_terms"]
+__all__ = [
+    "CRITIC_LOSSES",
+    "Critic",
+    "CriticLoss",
+    "Layers",
+    "RowTerms",
+    "rounded_lengths",
+    "row_terms",
+    "sum_of_terms",
+    "whole_weights",
+]
 
 CriticLoss = Literal["logistic", "wasserstein"]
 CRITIC_LOSSES: tuple[CriticLoss, ...] = get_args(CriticLoss)
