@@ -9,8 +9,10 @@ from synth.schema import DropColumn, Schema
 
 
 def suited(name: str, schema: Schema, label: str | None) -> Schema:
-    """Return the schema with columns dropped that a generator or model does not take, if there are any."""
+    """Return the schema with columns dropped that a generator or model does not take, and a row count that it takes."""
     needs = describe(name).needs
+    if needs.sampling:
+        schema = replace(schema, row_count="private", number_of_units=None)
     if not needs.numbers or needs.are_met(schema, label):
         return schema
 

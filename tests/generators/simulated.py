@@ -31,6 +31,8 @@ FAST = {
     "kernel-sos": {"features": 60, "support": 20, "steps": 10},
     "dp-mixture": {"components": 2, "steps": 3},
     "privbayes": {"parents": 2},
+    "dp-gan": {"steps": 6, "hidden": 8, "batch_size": 64, "generated": 32},
+    "dp-cgan": {"steps": 6, "hidden": 8, "batch_size": 64, "generated": 32},
     "gs-wgan": {"parts": 5, "turns": 6, "batch_size": 8, "critic_steps": 2},
 }
 """Options with which every generator fits in a fraction of a second."""

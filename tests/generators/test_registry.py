@@ -13,8 +13,8 @@ from synth.schema.documents import read_mapping
 
 
 def test_unknown_generators_are_named():
-    with pytest.raises(ConfigError, match=r"no generator called 'dp-gan'.*dp-hp"):
-        make("dp-gan", task(schema()), {})
+    with pytest.raises(ConfigError, match=r"no generator called 'pate-gan'.*dp-hp"):
+        make("pate-gan", task(schema()), {})
 
 
 @pytest.mark.parametrize("name", sorted(GENERATORS))

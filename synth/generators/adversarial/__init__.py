@@ -57,8 +57,7 @@ class DpCganOptions(AdversarialOptions):
 _FAMILY = "synth.generators.adversarial.dp_gan"
 _CONSTANTS = (
     Tuned("steps", "the answers of 500 steps are some megabytes; more need more noise in each", "none"),
-    Tuned("batch_size", "the noise of the mean hardly depends on it", "none"),
-    Tuned("_BATCH", "rows that take some milliseconds", "none", _FAMILY),
+    Tuned("_BATCH", "the noise of the mean hardly depends on it; rows that take some milliseconds", "none", _FAMILY),
     Tuned("_PART", "a sample that is smaller than the table", "none", _FAMILY),
     Tuned("clip", "that of the Opacus tutorials", "none"),
     Tuned("hidden", "few weights, as each of them is noisy", "none"),
