@@ -165,12 +165,22 @@ def assert_as_others_say(entry: dict[str, Any], ours: float) -> None:
         assert ours == pytest.approx(entry["opacus"] - 1e-3, rel=0.01, abs=1e-3), "not what Opacus says"
 
 
-@pytest.mark.parametrize("entry", RUNS, ids=lambda one: f"{one['rate']}-{one['noise_multiplier']}-{one['steps']}")
+def each(entries: list[dict[str, Any]], quick: int) -> Any:
+    """One in so many entries in the default command, the others besides."""
+    marks = ((), pytest.mark.thorough)
+    return pytest.mark.parametrize(
+        "entry",
+        [pytest.param(one, marks=marks[place % quick > 0]) for place, one in enumerate(entries)],
+        ids=lambda one: f"{one['rate']}-{one['noise_multiplier']}-{one['steps']}",
+    )
+
+
+@each(RUNS, 2)
 def test_epsilon_is_that_of_other_accountants(entry: dict[str, Any]) -> None:
     assert_as_others_say(entry, epsilon_of_sampled_run(run_of(entry), entry["delta"]))
 
 
-@pytest.mark.parametrize("entry", RUNS[::3], ids=lambda one: f"{one['rate']}-{one['noise_multiplier']}-{one['steps']}")
+@each(RUNS, 6)
 def test_epsilon_by_way_of_mu_is_never_less_and_soon_the_same(entry: dict[str, Any]) -> None:
     run, delta = run_of(entry), entry["delta"]
     ways = []
@@ -205,7 +215,7 @@ def test_random_runs_agree_with_dp_accounting(seed: int) -> None:
 # A run of everybody
 
 
-@pytest.mark.parametrize(("steps", "multiplier"), [(1, 1.0), (100, 20.0), (3000, 50.0), (20_000, 1000.0)])
+@pytest.mark.parametrize(("steps", "multiplier"), [(1, 1.0), (100, 20.0), (3000, 50.0)])
 def test_a_run_of_everybody_is_a_gaussian(steps: int, multiplier: float) -> None:
     mu = math.sqrt(steps) / multiplier
     whole = SampledRun(1.0, steps, multiplier)
@@ -220,9 +230,9 @@ def test_a_run_of_everybody_is_a_gaussian(steps: int, multiplier: float) -> None
 
 
 def test_more_steps_more_units_and_less_noise_cost_more() -> None:
-    middle = SampledRun(0.01, 300, 1.0)
+    middle = SampledRun(0.1, 30, 1.0)
     mu = mu_of_sampled_run(middle, additive_delta=1e-7)
-    for more in (replace(middle, rate=0.0102), replace(middle, steps=306), replace(middle, noise_multiplier=0.98)):
+    for more in (replace(middle, rate=0.102), replace(middle, steps=31), replace(middle, noise_multiplier=0.98)):
         assert mu_of_sampled_run(more, additive_delta=1e-7) > mu
         assert epsilon_of_sampled_run(more, 1e-6) > epsilon_of_sampled_run(middle, 1e-6)
     assert mu_of_sampled_run(middle, additive_delta=1e-9) > mu
@@ -230,7 +240,7 @@ def test_more_steps_more_units_and_less_noise_cost_more() -> None:
 
 @pytest.mark.thorough
 def test_cost_follows_order_everywhere() -> None:
-    axes = ((0.001, 0.01, 0.1, 0.5, 1.0), (1, 3, 30, 1000), (0.7, 1.5, 6.0))
+    axes = ((0.001, 0.01, 0.1, 0.5, 1.0), (1, 3, 30, 1000), (2.0, 4.0, 15.0))
     found = {}
     for rate, steps, multiplier in itertools.product(*axes):
         found[rate, steps, multiplier] = mu_of_sampled_run(SampledRun(rate, steps, multiplier), additive_delta=1e-8)
@@ -250,7 +260,7 @@ def test_mu_has_few_digits() -> None:
 
 
 @pytest.mark.parametrize(
-    ("rate", "steps", "mu"), [(0.01, 1000, 0.5), (0.2, 300, 2.0), (0.001, 10, 3.0), (1.0, 100, 0.5), (0.5, 5, 0.01)]
+    ("rate", "steps", "mu"), [(0.01, 100, 0.3), (0.2, 300, 2.0), (0.001, 10, 3.0), (1.0, 100, 0.5), (0.5, 5, 0.01)]
 )
 def test_noise_is_enough_and_hardly_less_is(rate: float, steps: int, mu: float) -> None:
     multiplier = noise_multiplier_of(rate, steps, mu_squared=mu**2, additive_delta=1e-8)

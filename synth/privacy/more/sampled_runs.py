@@ -561,9 +561,10 @@ def _power_error(total: Reals, spectrum: Complexes, power: Complexes, steps: int
     points = total.size
     transform = 7 * math.log2(points) * FLOAT
     first = transform * float(np.linalg.norm(total)) * math.sqrt(points)
-    moduli = (np.abs(spectrum) + first) ** (steps - 1)
+    largest = np.abs(spectrum) + first
+    moduli = np.exp((steps - 1) * np.log(largest))
     # The spectrum of real numbers is symmetric: the other half has the same length.
     by_first = steps * first * math.sqrt(2) * float(np.linalg.norm(moduli))
-    by_products = steps * 3 * FLOAT * 2 * float(moduli @ (np.abs(spectrum) + first))
+    by_products = steps * 3 * FLOAT * 2 * float(moduli @ largest)
     by_inverse = transform * math.sqrt(2) * float(np.linalg.norm(power)) / math.sqrt(points)
     return 1.01 * ((by_first + by_products) / points + by_inverse)
