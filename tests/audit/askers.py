@@ -398,4 +398,7 @@ def asker(name: str, schema: Schema) -> Callable[[AnswerSource], Any]:
     return hand_made(schema) if name == HAND_MADE else generator(name, schema)
 
 
-NAMES = [HAND_MADE, DESCENT, MIXTURE, *GENERATORS, *CHOOSING, PAIRS, NETWORK, CRITICS]
+EVERYWHERE = [name for name, card in GENERATORS.items() if not card.needs.sampling]
+"""Those that draw samples of units ask nothing where one is replaced; ``sampled_layers`` has layers of their own."""
+
+NAMES = [HAND_MADE, DESCENT, MIXTURE, *EVERYWHERE, *CHOOSING, PAIRS, NETWORK, CRITICS]

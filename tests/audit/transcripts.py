@@ -40,6 +40,8 @@ class TappedNoise:
         self.variances: list[int] = []
         self.scores: list[np.ndarray] = []
         self.rates: list[tuple[int, int]] = []
+        self.samples: list[tuple[int, int, np.ndarray]] = []
+        """Of how many things, at which rate, and which were drawn."""
 
     def gaussian(self, variance: int, size: int) -> np.ndarray:
         self.draws.append(self._noise.gaussian(variance, size))
@@ -53,6 +55,10 @@ class TappedNoise:
         self.scores.append(scores.copy())
         self.rates.append((numerator, denominator))
         return self._noise.choose(scores, numerator=numerator, denominator=denominator)
+
+    def sample(self, size: int, *, rate: int) -> np.ndarray:
+        self.samples.append((size, rate, self._noise.sample(size, rate=rate)))
+        return self.samples[-1][2].copy()
 
 
 def values_of(answer: NoisyAnswer | NoisyGradient | NoisySteps) -> np.ndarray:
