@@ -290,6 +290,11 @@ class Dictation:
             found = rows(question, plan, table, self._noise)
             return self._answer(("rows", found[0].shape, plan.classes), found)
 
+        def steps_of(right: Any) -> Any:
+            return lambda *arguments, **named: heard(right(*arguments, **named))
+
+        for kind in answers.STEPS_QUESTIONS:
+            patch.setattr(kind, "of_rows", steps_of(kind.of_rows))
         patch.setattr(answers, "exact_sum", heard(answers.exact_sum))
         patch.setattr(gradients, "sum_of_gradients", heard(gradients.sum_of_gradients))
         patch.setattr(perturbed_rows, "draw_rows", drawn)
@@ -303,6 +308,11 @@ class Dictation:
     def choose(self, scores: np.ndarray, *, numerator: int, denominator: int) -> int:
         mine = self._noise.choose(scores, numerator=numerator, denominator=denominator)
         return int(self._answer(("choice", numerator, denominator, scores.size), mine))
+
+    def sample(self, size: int, *, rate: int) -> np.ndarray:
+        # Nobody hears who was drawn, so every world draws its own.
+        self._answer(("sample", rate), None)
+        return self._noise.sample(size, rate=rate)
 
     def _answer(self, asked: tuple[Any, ...], mine: Any) -> Any:
         if self._place is None:
