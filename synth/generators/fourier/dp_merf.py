@@ -265,13 +265,18 @@ class FourierDistance:
             (places, values, moved(matrix), moved(start[:, None])) for places, values, matrix, start in asked.sines()
         ]
         self._start = None if asked.start is None else moved(asked.start)
+        self._keeps = sum(len(layout.blocks[place].heads) for place in asked.tables) <= _KEPT
         self._numbers = {
             place: _NumbersWithChoices(
-                layout.blocks[place], *arrays, alone=asked.alone, together=asked.pairs, moved=moved
+                layout.blocks[place],
+                *arrays,
+                alone=asked.alone,
+                together=asked.pairs,
+                moved=moved,
+                kept=batch.of_norm if self._keeps else None,
             )
             for place, arrays in asked.tables.items()
         }
-        self._keeps = sum(len(layout.blocks[place].heads) for place in self._numbers) <= _KEPT
         weights, squares, plain = asked.weights, asked.weights**2, asked.plain
         aims = target[..., asked.order] * (weights > 0)
         self._weights, self._target = moved(weights), moved(aims)
@@ -327,8 +332,12 @@ class FourierDistance:
             self._target,
         )
 
-    def _write_features(self, draw: Draw) -> tuple[list[Tensor | None], list[_Waves]]:
-        """Write the features, without weights; return the product of waves before each block, and the blocks' waves."""
+    def _write_features(self, draw: Draw) -> tuple[list[list[Tensor | None]], list[_Waves]]:
+        """Write the features, without weights; return products of waves before columns, and the blocks' waves.
+
+        Of every block, the product before each of its columns, or before the first where few are kept; at the end, the
+        product of all.
+        """
         asked, found, plain = self._asked, self._features, self._asked.plain
         for places, values, matrix, quarter in self._angles:
             product(matrix, draw.values[..., values, :], out=found[..., places, :], plus=quarter)
@@ -340,24 +349,27 @@ class FourierDistance:
         if self._start is not None:
             angle = self._start @ draw.values[..., : self._layout.plain, :]
             together = torch.complex(torch.cos(angle), torch.sin(angle))
-        before, factors = [], []
+        before: list[list[Tensor | None]] = []
+        factors = []
         for place, numbers in self._numbers.items():
             waves = numbers.waves(draw, draw.choices[place])
             rows = asked.own[place]
             numbers.write_own(waves, torch.unflatten(found[..., rows, :], -2, (len(numbers.block.heads), -1)))
-            before.append(together)
+            products = [together]
             if asked.pairs:
-                for factor in waves.together.unbind(-3):
-                    together = factor if together is None else together * factor
+                for factor, into in zip(waves.together.unbind(-3), waves.products.unbind(-3), strict=True):
+                    together = factor if together is None else torch.mul(together, factor, out=into)
+                    products.append(together)
+            before.append(products if self._keeps else products[:1])
             if self._keeps:
                 factors.append(waves)
         if together is not None:
             both = torch.unflatten(found[..., asked.together, :], -2, (2, -1))
             both.copy_(torch.view_as_real(together).movedim(-1, -3))
-        return [*before, together], factors
+        return [*before, [together]], factors
 
     def _write_slopes_of_choices(
-        self, draw: Draw, before: list[Tensor | None], kept: list[_Waves], slopes: Draw
+        self, draw: Draw, before: list[list[Tensor | None]], kept: list[_Waves], slopes: Draw
     ) -> None:
         slope, asked = self._slopes, self._asked
         conjugate: Tensor | None = None
@@ -367,18 +379,17 @@ class FourierDistance:
         for number, (place, numbers) in reversed(list(enumerate(self._numbers.items()))):
             waves = kept[number] if kept else numbers.waves(draw, draw.choices[place])
             own = torch.unflatten(slope[..., asked.own[place], :], -2, (len(numbers.block.heads), -1))
-            of_factors = []
             if conjugate is not None:
-                factors, products = waves.together.unbind(-3), [before[number]]
-                for factor in factors[:-1]:
+                factors, products = waves.together.unbind(-3), before[number][: len(numbers.block.heads)]
+                for factor in factors[len(products) - 1 : -1]:
                     last = products[-1]
                     products.append(factor if last is None else last * factor)
-                for factor, earlier in zip(reversed(factors), reversed(products), strict=True):
-                    of_factors.append(conjugate if earlier is None else conjugate * earlier)
+                for column, (factor, earlier) in reversed(list(enumerate(zip(factors, products, strict=True)))):
+                    numbers.write_conjugate(waves, column, conjugate if earlier is None else conjugate * earlier)
                     conjugate = conjugate * factor
-            numbers.backward(waves, own, of_factors[::-1], draw.choices[place], slopes, place)
-        if self._start is not None and conjugate is not None and before[0] is not None:
-            of_angle = -(conjugate * before[0]).imag
+            numbers.backward(waves, own, draw.choices[place], slopes, place)
+        if self._start is not None and conjugate is not None and before[0][0] is not None:
+            of_angle = -(conjugate * before[0][0]).imag
             slopes.values[..., : self._layout.plain, :] += self._start.mT @ of_angle
 
 
@@ -394,11 +405,17 @@ class _Waves:
         The others, complex.
     on_grid : tuple of Tensor of shape (..., columns, waves, rows)
         Cosines and sines of values; empty where there are none.
+    products : Tensor of the shape of ``together``
+        Room for the products of all numbers' waves up to each column.
+    slopes : Tensor of the shape of ``found``
+        Room for the slopes in it.
     """
 
     found: Tensor
     together: Tensor
     on_grid: tuple[Tensor, ...]
+    products: Tensor
+    slopes: Tensor
 
 
 class _NumbersWithChoices:
@@ -418,6 +435,9 @@ class _NumbersWithChoices:
         Waves of each column alone, and of all numbers.
     moved : callable
         Returns an array as a tensor on the device.
+    kept : Tensor of shape (..., rows), optional
+        If given, the waves of every draw take the place of those before, in tensors like it. The system takes as long
+        to give and clear so much memory in each step as the step computes.
     """
 
     def __init__(
@@ -429,61 +449,83 @@ class _NumbersWithChoices:
         alone: int,
         together: int,
         moved: Callable[[NDArray[np.float64]], Tensor],
+        kept: Tensor | None,
     ) -> None:
         self.block, self._alone, self._together = block, alone, together
-        self._table, self._features = moved(table), moved(table.swapaxes(1, 2))
-        self._radians = moved(radians[:, :, None])
+        self._features, self._radians = moved(table.swapaxes(1, 2)), moved(radians[:, :, None])
+        self._minus_radians = -self._radians.mT
+        # On the way back sines have the other sign, as in the conjugate.
+        waves = alone + together
+        self._back = moved(
+            np.concatenate([table[..., :waves], -table[..., waves : 2 * waves], table[..., 2 * waves :]], axis=2)
+        )
+        self._room = None if kept is None else self._new_room(kept)
+
+    def _new_room(self, like: Tensor) -> _Waves:
+        def room(*shape: int, dtype: torch.dtype = like.dtype) -> Tensor:
+            return like.new_empty((*like.shape[:-1], len(self.block.heads), *shape, like.shape[-1]), dtype=dtype)
+
+        features, waves = self._features.shape[1], self._alone + self._together
+        return _Waves(
+            room(features),
+            room(self._together, dtype=like.dtype.to_complex()),
+            (room(waves), room(waves)) if self.block.kind == "value" else (),
+            room(self._together, dtype=like.dtype.to_complex()),
+            room(features),
+        )
 
     def waves(self, draw: Draw, choices: Tensor) -> _Waves:
         """Return the expected waves of a draw."""
         alone, waves = self._alone, self._alone + self._together
-        found = self._features @ choices.transpose(-3, -2)
-        on_grid: tuple[Tensor, ...] = ()
+        room = self._new_room(choices[..., 0, 0, :]) if self._room is None else self._room
+        found = room.found
+        product(self._features, choices.transpose(-3, -2), out=found)
         if self.block.kind == "value":
-            angles = self._radians * draw.values[..., self.block.values, None, :]
-            on_grid = torch.cos(angles), torch.sin(angles)
-            for half, wave in enumerate(on_grid):
+            cosines, sines = room.on_grid
+            torch.mul(self._radians, draw.values[..., self.block.values, None, :], out=cosines)
+            torch.sin(cosines, out=sines)
+            cosines.cos_()
+            for half, wave in enumerate(room.on_grid):
                 found[..., half * waves : (half + 1) * waves, :].addcmul_(wave, choices[..., 0, :, None, :])
-        together = torch.complex(found[..., alone:waves, :], found[..., waves + alone : 2 * waves, :])
-        return _Waves(found, together, on_grid)
+        torch.complex(found[..., alone:waves, :], found[..., waves + alone : 2 * waves, :], out=room.together)
+        return room
 
     def write_own(self, waves: _Waves, features: Tensor) -> None:
         """Write the features of single columns, (..., columns, 2 * alone + counts, rows)."""
         for there, here in self._pieces():
             features[..., there, :] = waves.found[..., here, :]
 
-    def backward(
-        self, waves: _Waves, own: Tensor, factors: list[Tensor], choices: Tensor, slopes: Draw, place: int
-    ) -> None:
+    def write_conjugate(self, waves: _Waves, column: int, conjugate: Tensor) -> None:
+        """Write the conjugate slopes in a column's factor, (..., waves of all numbers, rows), complex."""
+        halves = torch.unflatten(waves.slopes[..., column, : 2 * (self._alone + self._together), :], -2, (2, -1))
+        halves[..., self._alone :, :] = torch.view_as_real(conjugate).movedim(-1, -3)
+
+    def backward(self, waves: _Waves, own: Tensor, choices: Tensor, slopes: Draw, place: int) -> None:
         """Write the slopes in a draw.
 
         Parameters
         ----------
         waves : _Waves
+            With the slopes in the factors of the product, if there is one.
         own : Tensor of shape (..., columns, 2 * alone + counts, rows)
             Slopes in the features of single columns.
-        factors : list of Tensor of shape (..., waves of all numbers, rows)
-            Conjugate slopes in the complex factors of every column.
         choices : Tensor
         slopes : Draw
         place : int
             Of the block.
         """
-        alone, count = self._alone, self._alone + self._together
-        slope = torch.empty_like(waves.found)
+        alone, count, of_waves = self._alone, self._alone + self._together, waves.slopes
         for there, here in self._pieces():
-            slope[..., here, :] = own[..., there, :]
-        if factors:
-            conjugate = torch.stack(factors, dim=-3)
-            slope[..., alone:count, :] = conjugate.real
-            torch.neg(conjugate.imag, out=slope[..., count + alone : 2 * count, :])
-        slopes.choices[place].copy_((self._table @ slope).transpose(-3, -2))
+            of_waves[..., here, :] = own[..., there, :]
+        of_waves[..., count : count + alone, :].neg_()
+        product(self._back, of_waves, out=slopes.choices[place].transpose(-3, -2))
         if waves.on_grid:
             cosines, sines = waves.on_grid
-            of_cosines, of_sines = slope[..., :count, :], slope[..., count : 2 * count, :]
-            slopes.choices[place][..., 0, :, :] += (of_cosines * cosines).addcmul_(of_sines, sines).sum(dim=-2)
-            of_angles = (of_sines * cosines).addcmul_(of_cosines, sines, value=-1.0)
-            of_values = (self._radians.mT @ of_angles)[..., 0, :]
+            of_cosines, minus = of_waves[..., :count, :], of_waves[..., count : 2 * count, :]
+            part = torch.mul(of_cosines, cosines, out=waves.found[..., :count, :]).addcmul_(minus, sines, value=-1.0)
+            slopes.choices[place][..., 0, :, :] += part.sum(dim=-2)
+            torch.mul(minus, cosines, out=part).addcmul_(of_cosines, sines)
+            of_values = (self._minus_radians @ part)[..., 0, :]
             torch.mul(of_values, choices[..., 0, :, :], out=slopes.values[..., self.block.values, :])
 
     def _pieces(self) -> list[tuple[slice, slice]]:
