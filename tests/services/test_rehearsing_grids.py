@@ -167,8 +167,8 @@ def test_on_a_card_cells_that_differ_in_epsilon_are_fitted_side_by_side_as_alone
         monkeypatch.setattr(rehearsals, "fits_together", lambda placed: room if placed.device == "cuda" else 1)
         found = rehearse(Grid((0.5, 2.0, 8.0), ("dp-merf",), seeds=1), stand_in, asked)
     assert found.failures == ()
-    assert [epsilons for epsilons, _ in together] == [(0.5, 2.0, 8.0)[:room]]
-    assert [cell.epsilon for cell in found.cells] == [0.5, 2.0, 8.0]
+    assert [epsilons for epsilons, _ in together] == [(2.0, 0.5, 8.0)[:room]]
+    assert [cell.epsilon for cell in found.cells] == [2.0, 0.5, 8.0]
     assert len({cell.seconds for cell in found.cells[:room]}) == 1
     for epsilon, run in zip(*together[0], strict=True):
         one = replace(asked, epsilon=epsilon)
@@ -189,7 +189,7 @@ def test_cells_that_cannot_be_fitted_side_by_side_are_fitted_one_by_one(
     monkeypatch.setattr(rehearsals, "fits_together", lambda placed: 256)
     monkeypatch.setattr(rehearsals, "fit_and_sample_together", full)
     found = rehearse(Grid((0.5, 1.0, 2.0), ("independent",), seeds=1), stand_in)
-    assert [cell.epsilon for cell in found.cells] == [0.5, 1.0, 2.0]
+    assert [cell.epsilon for cell in found.cells] == [1.0, 0.5, 2.0]
     assert found.failures == ()
 
 
