@@ -17,7 +17,7 @@ class GsWganOptions(Options):
 
     parts: Annotated[int, Between(0, 10_000)] = 0
     """Number of parts into which people are divided, each with a critic of its own. More parts need less noise, and
-    each critic sees fewer people. 0 chooses 1000, or fewer if the declared number of people leaves less than 20 each."""
+    each critic sees fewer people. 0 chooses 1000, or fewer if the declared number of people leaves under 20 each."""
 
     turns: Annotated[int, Between(1, 100_000)] = 1000
     """Turns that all critics take together. Somebody pays for the turns of their part's critic: turns / parts, rounded
@@ -43,6 +43,23 @@ class GsWganOptions(Options):
 _FIT = "synth.generators.gs_wgan.gs_wgan"
 _CRITIC = "synth.privacy.more.private_critics"
 
+CONSTANTS = (
+    Tuned("_PARTS", "400 needed more noise and were worse; that of the paper", "Adult", _FIT),
+    Tuned("_LEAST_IN_A_PART", "fewer people tell a critic little", "none", _FIT),
+    Tuned("turns", "each critic once; the answers are some megabytes", "Adult"),
+    Tuned("batch_size", "the noise of the mean does not depend on it", "Adult"),
+    Tuned("_LEARNED_FROM", "rows that take no time beside the critic", "none", _FIT),
+    Tuned("_CRITIC_BATCH", "rows of a small part", "none", _FIT),
+    Tuned("clip", "that of the paper: the slope that critics are trained to have", "none"),
+    Tuned("critic_steps", "twice as many were little better; half as many with slower critics taught nothing", "Adult"),
+    Tuned("critic_rate", "slower critics had learned too little after their steps", "Adult"),
+    Tuned("learning_rate", "half and twice of it were worse", "Adult"),
+    Tuned("HIDDEN", "two small layers, as parts are small", "none", _CRITIC),
+    Tuned("LEAK", "usual", "none", _CRITIC),
+    Tuned("PENALTY", "that of Gulrajani 2017", "none", _CRITIC),
+)
+"""The numbers that were chosen."""
+
 CARD = Card(
     name="gs-wgan",
     title="Generative adversarial network (GS-WGAN)",
@@ -57,6 +74,7 @@ CARD = Card(
     options=GsWganOptions,
     short_training={"critic_steps": 1},
     questions={"turns of the critics": "Where should synthetic rows move to look like the rows?"},
+    constants=CONSTANTS,
 )
 
 CARDS = (CARD,)
