@@ -13,7 +13,7 @@ from sklearn.metrics import roc_auc_score
 from suited import suited
 
 from synth import generators
-from synth.generators import GENERATORS, GeneratorTask
+from synth.generators import GeneratorTask
 from synth.progress import NullProgress
 from synth.reading.reader import read_codes
 from synth.schema import load_config
@@ -38,11 +38,11 @@ LEAST_AREA = {
 }
 """Measured 0.53, 0.90, 0.89, 0.89, 0.90, 0.88, 0.89, 0.87 and 0.82 at epsilon 1; the rest is room for noise.
 
-The first forgets the label; the last takes six numbers and the sex alone.
+The first forgets the label; the last takes six numbers and the sex alone. Generators for comparison alone are left out.
 """
 
 
-@pytest.mark.parametrize("name", sorted(GENERATORS))
+@pytest.mark.parametrize("name", sorted(LEAST_AREA))
 def test_adult(name: str) -> None:
     config = load_config(ADULT)
     schema = suited(name, config.schema, config.label)
