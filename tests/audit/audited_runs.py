@@ -290,19 +290,11 @@ class Dictation:
             found = rows(question, plan, table, self._noise)
             return self._answer(("rows", found[0].shape, plan.classes), found)
 
-<<<<<<< HEAD
         def steps_of(right: Any) -> Any:
             return lambda *arguments, **named: heard(right(*arguments, **named))
 
         for kind in answers.STEPS_QUESTIONS:
             patch.setattr(kind, "of_rows", steps_of(kind.of_rows))
-=======
-        def steps(of_rows: Any) -> Any:
-            return lambda *arguments, **named: heard(of_rows(*arguments, **named))
-
-        for kind in answers.STEPS_QUESTIONS:
-            patch.setattr(kind, "of_rows", steps(kind.of_rows))
->>>>>>> 775319fb (Whole runs from the bytes of a file follow the steps of a training)
         patch.setattr(answers, "exact_sum", heard(answers.exact_sum))
         patch.setattr(gradients, "sum_of_gradients", heard(gradients.sum_of_gradients))
         patch.setattr(perturbed_rows, "draw_rows", drawn)
