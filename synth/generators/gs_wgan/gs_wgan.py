@@ -15,7 +15,7 @@ from torch import Tensor
 from synth.generators.adversarial.training import CriticRows, ReadRows
 from synth.generators.gs_wgan import CARD, GsWganOptions
 from synth.generators.neural import NetworkGenerator
-from synth.generators.protocol import Card, Fact, GeneratorTask, State
+from synth.generators.protocol import Card, Fact, GeneratorTask, PrivateModel, State
 from synth.generators.row_network import STEPS_TOGETHER, ClassBatch, Draw, OutputHeads, RowNetwork, Training
 from synth.privacy.answers import AnswerSource, of_kind
 from synth.privacy.more.critic_turns import CriticTurns
@@ -63,10 +63,8 @@ class GsWgan(NetworkGenerator):
         self.noise: float | None = None
         self.diverged = False
 
-    @property
-    def device(self) -> str:
-        """The processor: critics learn there alone, and the network waits for them."""
-        return "cpu"
+    # Critics learn on the processor alone, and the network waits for them.
+    device = PrivateModel.device
 
     @property
     def _parts(self) -> int:
