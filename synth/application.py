@@ -31,7 +31,7 @@ from synth.services.comparing import Comparison, compared_runs
 from synth.services.finding import Findings, finding_of, marked
 from synth.services.installation import Installation
 from synth.services.intake import SINGLE_USER, Intake, Reading
-from synth.services.planning import check_config, plan_run, require_approved, totals_with_another
+from synth.services.planning import check_config, cost_of_run, plan_run, require_approved, totals_with_another
 from synth.services.previewing import Previews, with_previews
 from synth.services.reports import renewal_minutes, renewal_subject
 from synth.services.stops import Stops
@@ -239,6 +239,7 @@ class Application:
                 budget,
                 purpose=f"{'private model' if config.is_model else 'synthetic table'} by {config.generator}",
                 who=SINGLE_USER,
+                cost_of=cost_of_run(config),
             )
         except SynthError as error:
             self.store.work.move(run.id, WorkState.CANCELLED, message=str(error))

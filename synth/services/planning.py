@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 
 from synth.errors import ApprovalRequiredError, ConfigError, PrivacyError, SchemaError
 from synth.estimators import describe, make
@@ -12,6 +12,7 @@ from synth.generators import GeneratorTask
 from synth.ledger.ledger import Ledger
 from synth.ledger.spending import Cost, CostOf, over_cap_error, stays_within_cap
 from synth.privacy.accounting import PrivacyBudget
+from synth.privacy.more.sampled_runs import SAMPLING_DELTA_PART
 from synth.privacy.more.together import epsilon_together
 from synth.reports.expected import NO_LIMIT, Forecast
 from synth.reports.forecast import forecast
@@ -26,6 +27,7 @@ from synth.system.settings import Settings
 
 __all__ = [
     "check_config",
+    "cost_of_run",
     "forecast_lines",
     "ledger_refusal",
     "plan_run",
@@ -91,9 +93,9 @@ def plan_run(config: RunConfig, *, store: Store, ledger: Ledger) -> Plan:
     before, after, total, cap, refusal = 0.0, config.epsilon, config.epsilon, None, None
     if account is not None:
         before = ledger.spent(account.id).epsilon
-        following = ledger.after(account.id, budget)
+        following = ledger.after(account.id, budget, cost_of=cost_of_run(config))
         after, total, cap = following.epsilon, following.simple_epsilon, account.epsilon_cap
-        refusal = ledger_refusal(config, account, budget, ledger)
+        refusal = ledger_refusal(config, account, budget, ledger, cost_of_run(config))
     stop = Stops(store).of(config)
     expected = forecast(config)
     return Plan(
@@ -141,13 +143,25 @@ def totals_with_another(
     if account is not None:
         before = Cost.of_charges(ledger.current(account.id))
         delta = ledger.after(account.id, PrivacyBudget(epsilon=1.0, delta=delta, neighbours=neighbours)).delta
-    return tuple(_epsilon_of_two(before, epsilon, config.delta, neighbours, delta) for epsilon in epsilons)
+    added = _additive_delta(config)
+    return tuple(_epsilon_of_two(before, epsilon, config.delta, neighbours, added, delta) for epsilon in epsilons)
 
 
 @lru_cache(maxsize=1024)
-def _epsilon_of_two(before: Cost, epsilon: float, delta: float, neighbours: Neighbours, at: float) -> float:
-    one = Cost.of_budget(epsilon, delta, neighbours)
+def _epsilon_of_two(
+    before: Cost, epsilon: float, delta: float, neighbours: Neighbours, added: float, at: float
+) -> float:
+    one = Cost.of_budget(epsilon, delta, neighbours, additive_delta=added)
     return (before + one + one).epsilon(at)
+
+
+def cost_of_run(config: RunConfig) -> CostOf:
+    """Return what the ledger charges for the budget of a run: of delta, a training on samples adds a part."""
+    return partial(Cost.of_budget, additive_delta=_additive_delta(config))
+
+
+def _additive_delta(config: RunConfig) -> float:
+    return SAMPLING_DELTA_PART * config.delta if describe(config.generator).needs.sampling else 0.0
 
 
 def ledger_refusal(
