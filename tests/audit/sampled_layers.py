@@ -186,7 +186,7 @@ def t1_neighbours(name: str, world: World, *, place: int = 3) -> None:
     for answered in trainings_of(earlier.answered):
         question = answered.question
         assert isinstance(question, SampledGradients)
-        chosen = [sorted(rng.choice(len(kept), 9, replace=False).tolist()) for _ in range(question.steps)]
+        chosen = [sorted(rng.choice(len(kept), 30, replace=False).tolist()) for _ in range(question.steps)]
         samples = (
             [sorted(same[one] for one in some) for some in chosen],
             [sorted([kept[one] for one in some] + [new] * (step % 2)) for step, some in enumerate(chosen)],
@@ -209,6 +209,30 @@ def t1_neighbours(name: str, world: World, *, place: int = 3) -> None:
             point = question.training.points[step].tolist()
             own = step_by_hand(question, point, [after[new]], several=world.rows_per_unit > 1)
             assert change.tolist() == own, "somebody else's part of a step changed"
+
+
+def t1_beside_many(units: int = 2000) -> None:
+    """Somebody with several rows beside thousands with one, all of them drawn: to the last bit nobody else changes."""
+    world = dataclasses.replace(PRIVATE["add or remove several rows"], holdout=0.0)
+    rows = ordinary_rows(units, 1)
+    tables = world.table(rows), world.table(neighbours_of(world, rows, far_rows()))
+    sizes = dict(zip(world.schema.names, world.schema.sizes, strict=True))
+    rng = np.random.default_rng(8)
+    lookups = tuple(Lookup(name, rng.normal(size=(sizes[name], 3))) for name in ("age", "income"))
+    question = SampledGradients(lookups, (5,), "wasserstein", 0.125, 2**32, 2)
+    points = list(rng.normal(size=(2, question.dimension)))
+    found = []
+    for table in tables:
+        session = start(world, table, ChosenSamples(lambda step, size: range(size)))
+        asked = dataclasses.replace(question, training=Told(points))
+        answer = session.noisy_steps(asked, share=0.9, query="again", source="audit")
+        found.append(answer.whole)
+    (new,) = (unit for unit in units_of(tables[1]) if unit[0]["job"] == 40)
+    assert len(new) == world.rows_per_unit
+    shift = round(-math.log2(answer.receipt.grid)) - 24
+    for point, change in zip(points, (found[1] - found[0]) >> shift, strict=True):
+        own = step_by_hand(question, point.tolist(), [new], several=True)
+        assert change.tolist() == own, "somebody else's part of a step changed"
 
 
 def t1_made(name: str, world: World) -> None:

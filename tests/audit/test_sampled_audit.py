@@ -24,6 +24,10 @@ def test_t1_neighbours(name: str, world: str, place: int) -> None:
     sampled_layers.t1_neighbours(name, PRIVATE[world], place=place)
 
 
+def test_t1_beside_many() -> None:
+    sampled_layers.t1_beside_many()
+
+
 @pytest.mark.parametrize(("name", "world"), each_once(ASKERS, PRIVATE))
 def test_t1_what_is_made(name: str, world: str) -> None:
     sampled_layers.t1_made(name, PRIVATE[world])
@@ -38,6 +42,7 @@ def layers_of(name: str) -> Iterator[tuple[str, Callable[[], object]]]:
         yield "T0", lambda world=world: sampled_layers.t0_calibration(name, world)
         yield "T1", lambda world=world: sampled_layers.t1_neighbours(name, world)
         yield "T1 made", lambda world=world: sampled_layers.t1_made(name, world)
+    yield "T1 beside many", sampled_layers.t1_beside_many
     yield "T2", sampled_layers.t2_samples
 
 

@@ -554,12 +554,13 @@ def test_trainings_and_other_questions_stay_within_one_budget(first: float, trai
 
 
 def test_so_many_trainings_that_nothing_of_delta_is_left_are_refused() -> None:
-    """Each sets a sixteenth of delta aside: before all of it is gone there is no share that pays for the next."""
+    """Each sets a part of delta aside: before all of it is gone there is no share that pays for the next."""
+    many = round(1 / SAMPLING_DELTA_PART) + 1
     session = session_on(table_of(WORLDS["a row each"]))
 
     def ask_many() -> None:
-        for number in range(17):
-            ask(session, trained(question_of(rate=WHOLE, steps=1))[0], share=1 / 17, query=f"training {number}")
+        for number in range(many):
+            ask(session, trained(question_of(rate=WHOLE, steps=1))[0], share=1 / many, query=f"training {number}")
 
     with pytest.raises(PrivacyError, match=r"give it more of the budget|leaves nothing of delta"):
         ask_many()
