@@ -19,6 +19,7 @@ from devices import DEVICES
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
+from pretended_card import pretended_card
 from questions import small_codes, small_schema
 from recorded_noise import NoiseCall, RecordedNoise
 from scipy import stats
@@ -303,6 +304,19 @@ def check_units(device: str = "cpu") -> None:
 @pytest.mark.parametrize("device", DEVICES)
 def test_a_step_adds_up_what_the_drawn_units_add_by_hand(device: str) -> None:
     check_units(device)
+
+
+def test_on_a_card_a_step_is_the_same_and_fetches_its_sum_and_lengths_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where there is none, a pretended one: weights and rows go there, a sum and the lengths of rows come back."""
+    question = question_of(clip=0.25)
+    weights = np.random.default_rng(3).normal(size=question.dimension)
+    chosen, units = np.arange(FEW), np.arange(FEW) // 2
+    here = exact_step(question, chosen, units, lambda step, size: range(size), weights)
+    with pretended_card(monkeypatch) as traffic:
+        there = exact_step(question, chosen, units, lambda step, size: range(size), weights, device="cuda")
+    np.testing.assert_array_equal(there, here)
+    assert traffic.operations > 20
+    assert traffic.downloads == 2
 
 
 def test_rows_that_are_units_add_what_they_add_by_hand() -> None:
