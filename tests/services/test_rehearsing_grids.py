@@ -150,7 +150,8 @@ def test_a_generator_that_fails_costs_its_cell_and_not_the_grid(
     assert found.document["done"] == 2
 
 
-@pytest.mark.parametrize("room", [3, pytest.param(2, marks=pytest.mark.thorough)])
+@pytest.mark.thorough
+@pytest.mark.parametrize("room", [3, 2])
 def test_on_a_card_cells_that_differ_in_epsilon_are_fitted_side_by_side_as_alone(
     stand_in: Path, monkeypatch: pytest.MonkeyPatch, room: int
 ) -> None:
