@@ -10,6 +10,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
+from pretended_card import pretended_card
 from simulated import COLUMNS, schema
 from torch import Tensor
 
@@ -337,6 +338,20 @@ def test_embeddings_for_which_there_is_no_room_take_turns():
         step = torch.tensor(number)
         OfProducts(distance).slopes(draw, step, layout.new_draw(draw.values))
         assert float(distance.value(draw, step)) == pytest.approx(slow[number % 3], rel=1e-9)
+
+
+def test_taking_turns_never_waits_for_a_card(monkeypatch: pytest.MonkeyPatch) -> None:
+    layout = OutputHeads(schema(), "outcome")
+    with pretended_card(monkeypatch) as traffic:
+        batch = ClassBatch(np.array([0.6, 0.3, 0.1]), batch_size=24, device=torch.device("cuda"), dtype=torch.float64)
+        distance = OfProducts(in_turns(layout, batch, 3)[0])
+        draw = drawn(layout, some_outputs(layout, batch_of(0.6, 0.3, 0.1)))[0]
+        there = Draw(draw.values.to("cuda"), tuple(one.to("cuda") for one in draw.choices))
+        slopes, step = layout.new_draw(there.values), torch.tensor(2).to("cuda")
+        traffic.forget()
+        distance.slopes(there, step, slopes)
+        assert traffic.operations > 0
+        assert traffic.crossings() == 0
 
 
 class OfProducts:

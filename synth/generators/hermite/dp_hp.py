@@ -780,7 +780,8 @@ class ProductDistance:
 
     def _turn(self, step: Tensor) -> Tensor | None:
         """Return which embeddings count in a step; None if all do."""
-        return None if self._turns is None else self._turns[step % self._count]
+        # Indexing by a tensor without dimensions would wait for its number.
+        return None if self._turns is None else self._turns.index_select(0, (step % self._count).view(1))[0]
 
     def _aims_of(self, turn: Tensor | None) -> Tensor:
         """Return what was released in a turn, times its weight in slopes, (..., embeddings, classes, features)."""
