@@ -17,6 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from questions import SIZES, small_codes, small_schema
 from recorded_noise import RecordedNoise
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from synth.bundle.answers import from_description
 from synth.errors import PrivacyError
@@ -357,6 +358,29 @@ def test_a_critic_learns_to_tell_rows_from_fakes() -> None:
 def test_a_part_without_rows_answers_nothing_but_noise() -> None:
     answer = ask(session_on(WORLDS["private, 1 rows, no ids"], [], []), question_of())
     assert not answer.whole.any()
+
+
+class Lying(TorchDispatchMode):
+    """Writes down where the factors of products lie, beside multiples of 64 bytes."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.places: list[tuple[int, ...]] = []
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if "mm" in str(func) or "mv" in str(func):
+            tensors = [one for one in args if isinstance(one, torch.Tensor)]
+            self.places.append(tuple(one.untyped_storage().data_ptr() % 64 for one in tensors))
+        return func(*args, **(kwargs or {}))
+
+
+@pytest.mark.parametrize("learned", [1, 40])
+def test_factors_of_products_lie_at_the_same_places_whatever_the_heap_is(learned: int) -> None:
+    """A library may add in another order where they lie otherwise; small parts and large ones."""
+    with Lying() as found:
+        ask(session_on(WORLDS["private, 1 rows, no ids"], list(range(24)), []), question_of(learned=learned))
+    assert len(found.places) > 100
+    assert set(sum(found.places, start=())) == {0}
 
 
 def test_critics_stay_inside(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -24,6 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from synth.errors import PrivacyError
+from synth.privacy.costs import Bound, between_neighbours
 from synth.privacy.counting import PrivateRows
 from synth.privacy.feature_maps import Arrays, Inner, binned
 from synth.privacy.more.gradients import GRIDS, LARGEST_CLIP, SMALLEST_CLIP, UNIT_BITS
@@ -34,7 +35,7 @@ from synth.privacy.more.training_steps import PublicTraining, Step, StepsPlan, S
 from synth.privacy.noise import NoiseSource
 from synth.privacy.questions import Allowance
 from synth.privacy.receipt import Mechanism, PlannedCost
-from synth.schema import Neighbours, Schema
+from synth.schema import Schema
 from synth.system.machine import single_thread
 
 if TYPE_CHECKING:
@@ -47,6 +48,9 @@ MOST_PARTS, MOST_ROWS, MOST_LEARNED = 2**14, 2**12, 10_000
 
 MOST_NUMBERS = 2**24
 """Most numbers of an answer: 128 MB."""
+
+ONE_PART = Bound(norm=1.0, diameter=2.0)
+"""How many parts a row is in, and in how many a row and another one in its place are."""
 
 LONGEST = 2.0**40
 """Every number of a gradient is cut off here, in units of the clip norm, before its length is taken."""
@@ -203,9 +207,8 @@ def parts_touched(schema: Schema, parts: int) -> int:
     With ids all rows of a unit are in one part; without, each row is where its contents put it. A replaced unit changes
     the parts of both, the one that goes and the one that comes.
     """
-    unit = schema.unit
-    apart = unit.rows_per_unit if unit.id_column is None else 1
-    return min(parts, apart * (1 if schema.neighbours is Neighbours.ADD_REMOVE else 2))
+    known = schema.unit.id_column is not None
+    return min(parts, int(between_neighbours(ONE_PART, schema, rows=1 if known else None)))
 
 
 def turns_paid(turns: int, parts: int, touched: int) -> int:
@@ -247,8 +250,6 @@ class _Turns:
         self, number: int, part: int, own: NDArray[np.int64], fake: NDArray[np.float64]
     ) -> NDArray[np.float64]:
         """Let the critic of a part learn, and return its gradients at the first fake rows, shape (rows, width)."""
-        import torch
-
         question = self._question
         if not len(own):
             return np.zeros((question.rows, question.width))
@@ -256,30 +257,38 @@ class _Turns:
         if critic is None:
             critic = PrivateCritic(question.width, rate=question.rate, seed=question.seed)
             self._critics[part] = critic
-        rows, count = torch.from_numpy(fake.astype(np.float32)), question.batch
+        rows, count = _owned(fake.astype(np.float32)), question.batch
         random = np.random.default_rng([question.seed, number])
         # A small part is read once, a large one as far as it is drawn; the numbers are the same.
-        whole = torch.from_numpy(self._encoded(own)) if len(own) <= count * question.learned else None
+        whole = self._encoded(own) if len(own) <= count * question.learned else None
         for _ in range(question.learned):
             places = random.integers(len(own), size=count)
-            real = torch.from_numpy(self._encoded(own[places])) if whole is None else whole[torch.from_numpy(places)]
-            chosen = rows[torch.from_numpy(random.integers(len(rows), size=count))]
-            between = torch.from_numpy(random.random((count, 1), dtype=np.float32))
+            real = self._encoded(own[places]) if whole is None else whole[_owned(places)]
+            chosen = rows[_owned(random.integers(len(rows), size=count))]
+            between = _owned(random.random((count, 1), dtype=np.float32))
             critic.learn(real, chosen, between)
         return np.asarray(critic.gradients(rows[: question.rows]).double().numpy())
 
-    def _encoded(self, places: NDArray[np.int64]) -> NDArray[np.float32]:
+    def _encoded(self, places: NDArray[np.int64]) -> Tensor:
         """Return rows as numbers, shape (n, width)."""
-        return np.concatenate(
-            [
-                table[binned(self._columns[one.column][places], one.bins)]
-                for one, table in zip(self._question.tables, self._tables, strict=True)
-            ],
-            axis=1,
-        )
+        found = [
+            table[binned(self._columns[one.column][places], one.bins)]
+            for one, table in zip(self._question.tables, self._tables, strict=True)
+        ]
+        return _owned(np.concatenate(found, axis=1))
 
     def __repr__(self) -> str:
         return "<critics: not shown>"
+
+
+def _owned(array: NDArray[Any]) -> Tensor:
+    """Return a copy in memory of torch's own, which begins at a multiple of 64 bytes, as numpy's may not.
+
+    The order in which a product adds up may depend on where its factors lie, and must not depend on the heap.
+    """
+    import torch
+
+    return torch.from_numpy(array).clone()
 
 
 def clipped_gradients(gradients: NDArray[np.float64], clip: float) -> NDArray[np.int64]:
