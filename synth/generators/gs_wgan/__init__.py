@@ -73,6 +73,10 @@ CARD = Card(
         "epsilon 8, where independent columns are .16 and dp-hp-adaptive .02 away. At epsilon 1 it learns next to "
         "nothing."
     ),
+    keeps_people=(
+        "At epsilon 1 next to nothing, but for what every generator keeps: what belongs to somebody, and the order of "
+        "rows."
+    ),
     reference="Chen, Orekondy and Fritz 2020 (GS-WGAN).",
     made_by=f"{_FIT}:GsWgan",
     options=GsWganOptions,
