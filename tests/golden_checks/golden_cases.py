@@ -98,6 +98,14 @@ LATER = {
     "independent-whole-people": (COLUMNS, WHOLE, "", "independent", "{bins: 8}", 400),
     "dp-mixture": (COLUMNS, REPLACE, LABEL, "dp-mixture", "{components: 2, steps: 3}", 400),
     "privbayes": (COLUMNS, ADD_REMOVE, LABEL, "privbayes", "{bins: 8, usefulness: 1.0}", 400),
+    "dp-gan": (
+        *(COLUMNS, ADD_REMOVE, LABEL),
+        *("dp-gan", "{steps: 4, hidden: 4, batch_size: 64, generated: 32}", 400),
+    ),
+    "dp-cgan": (
+        *(COLUMNS, ADD_REMOVE, LABEL),
+        *("dp-cgan", "{steps: 4, hidden: 4, batch_size: 64, generated: 32}", 400),
+    ),
     "gs-wgan": (
         *(COLUMNS, ADD_REMOVE, LABEL),
         *("gs-wgan", "{parts: 5, turns: 6, batch_size: 8, critic_steps: 2}", 400),
