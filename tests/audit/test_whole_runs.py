@@ -132,9 +132,11 @@ def test_no_neighbour_changes_a_public_byte(name: str, world: str, home: Path) -
 @pytest.mark.audit
 @pytest.mark.parametrize("epsilon", [0.1, 8.0])
 @pytest.mark.parametrize("world", WORLDS)
-def test_no_neighbour_changes_a_public_byte_at_other_budgets(world: str, epsilon: float, home: Path) -> None:
+@pytest.mark.parametrize("name", ["independent", "gs-wgan"])
+def test_no_neighbour_changes_a_public_byte_at_other_budgets(name: str, world: str, epsilon: float, home: Path) -> None:
+    generator, changes = changes_of(name)
     units, first, others = all_nasty(WORLDS[world], FEW[world])
-    t5_whole_runs(WORLDS[world].config(units, "independent", epsilon=epsilon), first, others, home)
+    t5_whole_runs(WORLDS[world].config(units, generator, epsilon=epsilon, **changes), first, others, home)
 
 
 @pytest.mark.audit
