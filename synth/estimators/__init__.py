@@ -27,6 +27,8 @@ from synth.generators import (
     build_from_state,
 )
 from synth.generators.whole_people import POOL, MadePeople, as_declared, unfolded, with_a_row
+from synth.privacy.more.sampled_runs import SAMPLING_DELTA_PART
+from synth.privacy.more.together import epsilon_together
 from synth.privacy.people import folded, made_up_hashes
 from synth.schema import People, RunConfig, people_asked, people_of
 from synth.schema.constraints import Repaired, asks_the_model, repair
@@ -39,10 +41,12 @@ __all__ = [
     "MODELS",
     "REPAIRED",
     "DrawnRows",
+    "delta_added",
     "describe",
     "drawn_rows",
     "make",
     "model_cards",
+    "promised_epsilon",
     "restore",
     "rows_as_asked",
 ]
@@ -82,6 +86,16 @@ def make(name: str, task: GeneratorTask, options: Mapping[str, object]) -> Priva
         than is needed.
     """
     return build(describe(name), task, options)
+
+
+def delta_added(config: RunConfig) -> float:
+    """Return what the answers of a run add to delta: a part of it for a training on samples, else nothing."""
+    return SAMPLING_DELTA_PART * config.delta if describe(config.generator).needs.sampling else 0.0
+
+
+def promised_epsilon(config: RunConfig) -> float:
+    """Return the largest epsilon that a certificate states, whatever was spent before the run included."""
+    return epsilon_together(config, additive_delta=delta_added(config))
 
 
 def restore(name: str, task: GeneratorTask, options: Mapping[str, object], state: State) -> PrivateModel:

@@ -14,10 +14,9 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import BinaryIO
 
-from synth.estimators import REPAIRED
+from synth.estimators import REPAIRED, promised_epsilon
 from synth.generators import CONTROL
 from synth.names import listed
-from synth.privacy.more.together import epsilon_together
 from synth.reports.evidence import ChargedEvidence, Evidence
 from synth.reports.figures import Bars, Gauge, HeatMap, Mark, Series
 from synth.reports.risk_bounds import advantage_against_noise, advantage_ceiling
@@ -407,13 +406,13 @@ def _rows(number: float) -> str:
 def _stated(config: RunConfig) -> str:
     """Return the epsilon of the release, including what was spent on a finding and on previews before the run."""
     alone = config.found is None and not config.previews
-    return f"{config.epsilon:g}" if alone else f"{rounded_up(epsilon_together(config)):g}"
+    return f"{config.epsilon:g}" if alone else f"{rounded_up(promised_epsilon(config)):g}"
 
 
 def _chance(config: RunConfig) -> float:
     """Return how often anyone can be right about two equally likely cases: one half plus half the advantage."""
     bound = advantage_against_noise if config.schema.allows_sums else advantage_ceiling
-    return (1 + bound(epsilon_together(config), config.delta)) / 2
+    return (1 + bound(promised_epsilon(config), config.delta)) / 2
 
 
 def _proven(config: RunConfig, chance: float) -> str:

@@ -18,14 +18,13 @@ from itertools import groupby
 from typing import Any, Literal
 
 from synth.errors import BudgetExceededError, ConfigError, PrivacyError
-from synth.estimators import describe, make
+from synth.estimators import describe, make, promised_epsilon
 from synth.generators import GeneratorTask
 from synth.privacy.accounting import SLACK_ALLOWANCE, PrivacyBudget, epsilon_of, mu_of_budget
 from synth.privacy.answers import AnswerSource, AnswerT, NoisyAnswer, RowCount, of_kind
 from synth.privacy.costs import MU_UNIT, between_neighbours
 from synth.privacy.feature_maps import Constant, OneHot
 from synth.privacy.more.perturbed_rows import RowsPlan, RowsQuestion
-from synth.privacy.more.together import epsilon_together
 from synth.privacy.questions import Allowance, Answer, Question
 from synth.privacy.receipt import Receipt
 from synth.progress import NullProgress
@@ -137,13 +136,17 @@ def forecast(config: RunConfig) -> Forecast:
     row_noise, row_epsilon = _row_noise(session, config)
     tables = measured_tables(session.sums)
     return Forecast(
-        epsilon=epsilon_together(config),
+        epsilon=promised_epsilon(config),
         delta=config.delta,
         people=config.people_at_most,
         rows=rows,
         rows_sentence=_rows_sentence(config, rows),
         counted=config.schema.unit.counted,
-        promise=promise_of(epsilon_together(config), config.delta, pure=not config.schema.allows_sums),
+        promise=promise_of(
+            promised_epsilon(config),
+            config.delta,
+            pure=not config.schema.allows_sums,
+        ),
         columns=_columns(config, tables, rows),
         pairs=_pairs(config, budget, tables, rows),
         row_count_std=row_count_std,

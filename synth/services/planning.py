@@ -7,13 +7,11 @@ from collections.abc import Sequence
 from functools import lru_cache, partial
 
 from synth.errors import ApprovalRequiredError, ConfigError, PrivacyError, SchemaError
-from synth.estimators import describe, make
+from synth.estimators import delta_added, describe, make, promised_epsilon
 from synth.generators import GeneratorTask
 from synth.ledger.ledger import Ledger
 from synth.ledger.spending import Cost, CostOf, over_cap_error, stays_within_cap
 from synth.privacy.accounting import PrivacyBudget
-from synth.privacy.more.sampled_runs import SAMPLING_DELTA_PART
-from synth.privacy.more.together import epsilon_together
 from synth.reports.expected import NO_LIMIT, Forecast
 from synth.reports.forecast import forecast
 from synth.reports.holdout import paid_refusal
@@ -143,7 +141,7 @@ def totals_with_another(
     if account is not None:
         before = Cost.of_charges(ledger.current(account.id))
         delta = ledger.after(account.id, PrivacyBudget(epsilon=1.0, delta=delta, neighbours=neighbours)).delta
-    added = _additive_delta(config)
+    added = delta_added(config)
     return tuple(_epsilon_of_two(before, epsilon, config.delta, neighbours, added, delta) for epsilon in epsilons)
 
 
@@ -157,11 +155,7 @@ def _epsilon_of_two(
 
 def cost_of_run(config: RunConfig) -> CostOf:
     """Return what the ledger charges for the budget of a run: of delta, a training on samples adds a part."""
-    return partial(Cost.of_budget, additive_delta=_additive_delta(config))
-
-
-def _additive_delta(config: RunConfig) -> float:
-    return SAMPLING_DELTA_PART * config.delta if describe(config.generator).needs.sampling else 0.0
+    return partial(Cost.of_budget, additive_delta=delta_added(config))
 
 
 def ledger_refusal(
@@ -219,7 +213,7 @@ def _found_lines(config: RunConfig) -> list[str]:
     spent += [f"epsilon {one.epsilon:g} was spent on a preview" for one in config.previews]
     if not spent:
         return []
-    together = number_text(rounded_up(epsilon_together(config)))
+    together = number_text(rounded_up(promised_epsilon(config)))
     return [f"In addition, {', '.join(spent)}; the release states at most epsilon {together} for all of it."]
 
 

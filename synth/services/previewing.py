@@ -29,6 +29,7 @@ from synth.errors import (
     PrivacyError,
     SynthError,
 )
+from synth.estimators import delta_added
 from synth.ledger.charging import OTHER_THAN_RESERVED, charge_in, require_as_reserved, require_open
 from synth.names import numbered, shown
 from synth.privacy.accounting import SLACK_ALLOWANCE, PrivacyBudget
@@ -340,7 +341,8 @@ class Previews(EarlyCharges):
                 "fewer columns. Nothing was spent."
             )
         names = tuple(column.name for column in schema.modelled)
-        left = epsilon_left(with_previews(self._installation, config), budget)
+        run = with_previews(self._installation, config)
+        left = epsilon_left(run, budget, additive_delta=delta_added(run))
         plan = PreviewPlan(names, epsilon, delta, foreseen, rows, 0.0, epsilon, left)
         earlier = None if anew else self._earlier(task_of(config, schema, budget, ""))
         if earlier is not None:

@@ -10,9 +10,9 @@ from functools import lru_cache
 from typing import Literal
 
 from synth.errors import SynthError
+from synth.estimators import promised_epsilon
 from synth.ledger.ledger import Ledger
 from synth.names import numbered
-from synth.privacy.more.together import epsilon_together
 from synth.reading.more.statistical import Described
 from synth.reports.expected import Forecast
 from synth.reports.forecast import forecast
@@ -276,7 +276,7 @@ def run_view(installation: Installation, run: Run) -> RunView:
         # A run that was put back into the queue has not continued yet, but will.
         went_on=run.went_on or (run.attempts == 1 and run.state is WorkState.QUEUED),
         full_disk=fullest(home) if run.is_active and has_no_room(home) else None,
-        stated=epsilon_together(config),
+        stated=promised_epsilon(config),
         columns=len(config.schema.modelled),
         table_id=run.table_id,
     )

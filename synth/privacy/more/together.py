@@ -7,7 +7,13 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from synth.errors import PrivacyError
-from synth.privacy.accounting import COORDINATE_ALLOWANCE, SLACK_ALLOWANCE, PrivacyBudget, epsilon_of
+from synth.privacy.accounting import (
+    COORDINATE_ALLOWANCE,
+    SLACK_ALLOWANCE,
+    PrivacyBudget,
+    epsilon_of,
+    mu_beside,
+)
 from synth.privacy.costs import mu_squared_of, total_up
 from synth.privacy.receipt import GAUSSIAN, Receipt
 from synth.schema import FoundReference, Neighbours, PreviewSpent, RunConfig
@@ -17,26 +23,30 @@ __all__ = ["budgets_of", "epsilon_left", "epsilon_together", "reference_of"]
 _HALVINGS = 16
 
 
-def epsilon_together(config: RunConfig) -> float:
+def epsilon_together(config: RunConfig, *, additive_delta: float = 0.0) -> float:
     """Return the largest epsilon that a certificate of this configuration states: budget, finding and previews.
 
     All are added exactly at the delta of the configuration, which is less than the sum of the epsilons, except for a
-    tiny finding or preview at a large delta (1e-3), whose allowances can make it a little more.
+    tiny finding or preview at a large delta (1e-3), whose allowances can make it a little more. ``additive_delta`` is
+    what the run's own answers add to delta, as a training on samples does.
     """
     found, neighbours = config.found, config.schema.neighbours
     if found is None and not config.previews:
         return config.epsilon
-    whole = (PrivacyBudget(config.epsilon, config.delta, neighbours), *budgets_of(config.previews, neighbours))
+    own = mu_beside(config.epsilon, config.delta, additive_delta) ** 2
+    previews = budgets_of(config.previews, neighbours)
     return epsilon_of(
-        sum(one.mu_squared for one in whole) + (0.0 if found is None else mu_squared_of(found.mu_squared_units)),
+        own
+        + sum(one.mu_squared for one in previews)
+        + (0.0 if found is None else mu_squared_of(found.mu_squared_units)),
         config.delta,
-        slack=SLACK_ALLOWANCE * len(whole) + (0.0 if found is None else found.slack),
-        coordinates=COORDINATE_ALLOWANCE * len(whole) + (0 if found is None else found.coordinates),
-        additive_delta=0.0 if found is None else found.additive_delta,
+        slack=SLACK_ALLOWANCE * (1 + len(previews)) + (0.0 if found is None else found.slack),
+        coordinates=COORDINATE_ALLOWANCE * (1 + len(previews)) + (0 if found is None else found.coordinates),
+        additive_delta=additive_delta + (0.0 if found is None else found.additive_delta),
     )
 
 
-def epsilon_left(config: RunConfig, more: PrivacyBudget) -> float:
+def epsilon_left(config: RunConfig, more: PrivacyBudget, *, additive_delta: float = 0.0) -> float:
     """Return the epsilon at which a run still states at most the configuration's, if more is spent before it.
 
     Rounded down to a hundredth of the configuration's epsilon, or less where that would be 0; 0 if nothing is left.
@@ -46,14 +56,14 @@ def epsilon_left(config: RunConfig, more: PrivacyBudget) -> float:
     low, high = 0.0, config.epsilon
     for _ in range(_HALVINGS):
         middle = (low + high) / 2
-        low, high = (middle, high) if _fits(beside, middle, config.epsilon) else (low, middle)
+        low, high = (middle, high) if _fits(beside, middle, config.epsilon, additive_delta) else (low, middle)
     step = 10.0 ** (math.floor(math.log10(config.epsilon)) - 2)
     return max(round(math.floor(low / step) * step, 12), 0.0)
 
 
-def _fits(config: RunConfig, epsilon: float, whole: float) -> bool:
+def _fits(config: RunConfig, epsilon: float, whole: float, additive_delta: float) -> bool:
     try:
-        return epsilon_together(replace(config, epsilon=epsilon)) <= whole
+        return epsilon_together(replace(config, epsilon=epsilon), additive_delta=additive_delta) <= whole
     except PrivacyError:  # too small for noise on a grid
         return False
 

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from synth.errors import InputError
-from synth.privacy.more.together import epsilon_together
+from synth.estimators import promised_epsilon
 from synth.progress import Progress
 from synth.reports.code_tables import UnitRows
 from synth.reports.evidence import Evidence, OwnerOnlyEvidence
@@ -57,7 +57,7 @@ def _owner(rows: OwnerRows, options: Mapping[str, Any], progress: Progress) -> S
         rows.holdout,
         rows.synthetic,
         config.schema,
-        ProvenCeiling(epsilon_together(config), config.delta, rows.receipts),
+        ProvenCeiling(promised_epsilon(config), config.delta, rows.receipts),
         share=config.holdout,
         seed=config.seed,
         device=_device(config),
@@ -77,7 +77,7 @@ def _stand_in(rows: OwnerRows, among: int, progress: Progress) -> StandInPart:
         rows.holdout,
         rows.synthetic,
         config.schema,
-        ProvenCeiling(epsilon_together(config), config.delta, rows.receipts),
+        ProvenCeiling(promised_epsilon(config), config.delta, rows.receipts),
         share=config.holdout,
         seed=config.seed,
         among=among,
