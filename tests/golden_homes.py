@@ -1,25 +1,20 @@
-"""Golden homes, laid out for one of the databases."""
+"""The golden home, whose large files are kept compressed."""
 
 from __future__ import annotations
 
+import lzma
 import shutil
 from pathlib import Path
 
-from synth.system.settings import Settings
+__all__ = ["GOLDEN_HOME", "copy_of_golden_home"]
 
-__all__ = ["laid_out"]
+GOLDEN_HOME = Path(__file__).parent / "golden" / "home"
 
 
-def laid_out(golden: Path, home: Path, database_url: str) -> Settings:
-    """Copy a golden home; on PostgreSQL with its rows of that database and, where it has one, its vault for it."""
-    shutil.copytree(golden, home)
-    if database_url.startswith("postgresql"):
-        import psycopg
-
-        (home / "hermitage.sqlite").unlink()
-        if (home / "vault-postgresql").is_dir():
-            shutil.rmtree(home / "vault")
-            (home / "vault-postgresql").rename(home / "vault")
-        with psycopg.connect(database_url, autocommit=True) as connection:
-            connection.execute((golden / "postgresql.sql").read_text(encoding="utf-8"))
-    return Settings(home=home, database_url=database_url)
+def copy_of_golden_home(home: Path) -> Path:
+    """Copy the golden home to a folder that is not there yet, and return the folder."""
+    shutil.copytree(GOLDEN_HOME, home)
+    for kept in home.rglob("*.xz"):
+        kept.with_suffix("").write_bytes(lzma.decompress(kept.read_bytes()))
+        kept.unlink()
+    return home

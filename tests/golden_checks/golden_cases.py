@@ -102,10 +102,6 @@ LATER = {
         *(COLUMNS, ADD_REMOVE, LABEL),
         *("dp-gan", "{steps: 4, hidden: 4, batch_size: 64, generated: 32}", 400),
     ),
-    "dp-cgan": (
-        *(COLUMNS, ADD_REMOVE, LABEL),
-        *("dp-cgan", "{steps: 4, hidden: 4, batch_size: 64, generated: 32}", 400),
-    ),
     "gs-wgan": (
         *(COLUMNS, ADD_REMOVE, LABEL),
         *("gs-wgan", "{parts: 5, turns: 6, batch_size: 8, critic_steps: 2}", 400),

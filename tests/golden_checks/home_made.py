@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import lzma
 import os
 import random
 import shutil
@@ -64,6 +65,9 @@ def make_home(target: Path, scratch: Path) -> None:
         shutil.rmtree(target / kept, ignore_errors=True)
         shutil.copytree(home / kept, target / kept)
     shutil.copyfile(home / "hermitage.sqlite", target / "hermitage.sqlite")
+    for large in (target / "hermitage.sqlite", *target.glob("runs/*/bundle.zip")):
+        large.with_name(f"{large.name}.xz").write_bytes(lzma.compress(large.read_bytes()))
+        large.unlink()
     for run in (target / "runs").iterdir():
         if not (run / "owner" / "report.json").exists():  # one whole run is enough
             _leave_certificate(run)

@@ -25,7 +25,8 @@ by_bundle_of_a_table = pytest.mark.parametrize("name", [name for name in KEPT if
 
 def test_none_is_missing() -> None:
     assert set(GOLDEN) == {*KEPT, "found"}
-    assert {configuration(name).generator for name in KEPT if name not in MODELS} == set(GENERATORS)
+    # Answers and network of dp-cgan are those of dp-gan.
+    assert {configuration(name).generator for name in KEPT if name not in MODELS} == set(GENERATORS) - {"dp-cgan"}
 
 
 @by_bundle

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-import shutil
 from pathlib import Path
 
 import pytest
+from golden_homes import copy_of_golden_home
 
 from synth.bundle.verify import verify
 from synth.errors import LedgerError
@@ -18,12 +18,10 @@ from synth.system.settings import Settings
 from synth.vault.keys import load_keys
 from synth.vault.vault import Vault
 
-GOLDEN = Path(__file__).parents[1] / "golden" / "home"
-
 
 @pytest.fixture
 def home(tmp_path: Path) -> Settings:
-    shutil.copytree(GOLDEN, tmp_path / "home")
+    copy_of_golden_home(tmp_path / "home")
     return Settings(home=tmp_path / "home", database_url=f"sqlite:///{tmp_path / 'home' / 'hermitage.sqlite'}")
 
 
@@ -144,7 +142,7 @@ def test_its_table_opens_and_its_certificates_point_into_the_chains(home: Settin
             assert digests[body["account"]][body["ledger"]["charges"] - 1] == body["ledger"]["head"]
 
 
-def test_its_bundle_verifies() -> None:
-    (path,) = GOLDEN.glob("runs/*/bundle.zip")
-    verdict = verify(path, public_key=GOLDEN / "keys" / "public-key.pem")
+def test_its_bundle_verifies(home: Settings) -> None:
+    (path,) = home.home.glob("runs/*/bundle.zip")
+    verdict = verify(path, public_key=home.home / "keys" / "public-key.pem")
     assert verdict.ok, verdict.lines

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import shutil
 import sqlite3
 import zipfile
 from pathlib import Path
@@ -12,6 +11,7 @@ from typing import Any
 
 import pytest
 from golden_bundles import golden
+from golden_homes import copy_of_golden_home
 
 import synth
 from synth.bundle.archive import canonical_json, parse_canonical, write_zip
@@ -114,7 +114,7 @@ def test_a_home_is_refused_and_nothing_in_it_is_changed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], layout: int, sentence: str
 ) -> None:
     home = tmp_path / "home"
-    shutil.copytree(GOLDEN / "home", home)
+    copy_of_golden_home(home)
     database = sqlite3.connect(home / "hermitage.sqlite")
     database.execute("UPDATE store_version SET number = ?", (layout,))
     database.commit()
@@ -132,7 +132,7 @@ def test_a_home_is_refused_and_nothing_in_it_is_changed(
 def test_a_backup_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    shutil.copytree(GOLDEN / "home", tmp_path / "home")
+    copy_of_golden_home(tmp_path / "home")
     monkeypatch.setenv("HERMITAGE_HOME", str(tmp_path / "home"))
     assert main(["backup", str(tmp_path / "saved")]) == 0
     manifest = next((tmp_path / "saved").glob("*.json"))

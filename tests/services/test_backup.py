@@ -12,6 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from golden_homes import copy_of_golden_home
 from printed import commands_by_section
 
 from synth.application import Application
@@ -204,8 +205,7 @@ def test_a_stranger_s_bundle_and_an_altered_one_are_not_entered(
 ) -> None:
     made = release("first")
     synth("backup", "saved")
-    elsewhere = Path(__file__).parents[1] / "golden" / "home"
-    stranger = next(iter(sorted(elsewhere.glob("runs/*/bundle.zip"))))
+    stranger = next(copy_of_golden_home(tmp_path / "elsewhere").glob("runs/*/bundle.zip"))
     shutil.copytree(made, tmp_path / "altered")
     bundle = tmp_path / "altered" / "bundle.zip"
     data = bundle.read_bytes()
