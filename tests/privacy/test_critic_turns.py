@@ -424,8 +424,8 @@ def test_critics_stay_inside(monkeypatch: pytest.MonkeyPatch) -> None:
         ({"parts": 0}, "number of parts"),
         ({"parts": 2**14 + 1}, "number of parts"),
         ({"steps": 0}, "number of turns"),
-        ({"rows": 5000}, "fake rows of a turn"),
-        ({"rows": True}, "fake rows of a turn"),
+        ({"rows": 5000}, "synthetic rows of a turn"),
+        ({"rows": True}, "synthetic rows of a turn"),
         ({"steps": 2**21}, "can be released"),
         ({"learned": 0}, "steps of a critic"),
         ({"batch": 0}, "batch"),
@@ -445,7 +445,7 @@ def test_more_parts_or_fake_rows_than_declared_units_are_refused_before_any_char
     schema = dataclasses.replace(WORLDS["public, 1 rows, no ids"], number_of_units=3)
     for changed, said in (
         ({"parts": 4}, "4 parts are more than the 3 persons"),
-        ({"rows": 4}, "4 fake rows in a turn"),
+        ({"rows": 4}, "4 synthetic rows in a turn"),
     ):
         session = session_on(schema, [0, 1, 2], [])
         with pytest.raises(PrivacyError, match=said):

@@ -111,7 +111,7 @@ class CriticTurns(StepsQuestion):
         for what, value, most in (
             ("parts", self.parts, MOST_PARTS),
             ("turns", self.steps, MOST_NUMBERS),
-            ("fake rows of a turn", self.rows, MOST_ROWS),
+            ("synthetic rows of a turn", self.rows, MOST_ROWS),
             ("steps of a critic in a turn", self.learned, MOST_LEARNED),
             ("rows of a critic's batch", self.batch, MOST_ROWS),
         ):
@@ -129,8 +129,8 @@ class CriticTurns(StepsQuestion):
         numbers = self.steps * self.dimension
         if numbers > MOST_NUMBERS:
             raise PrivacyError(
-                f"{self.steps:,} turns of {self.rows:,} fake rows with {self.width:,} numbers each are {numbers:,} "
-                f"numbers; at most {MOST_NUMBERS:,} can be released. Take fewer turns or fewer fake rows."
+                f"{self.steps:,} turns of {self.rows:,} synthetic rows with {self.width:,} numbers are {numbers:,} "
+                f"numbers; at most {MOST_NUMBERS:,} can be released. Take fewer turns or fewer synthetic rows."
             )
 
     @property
@@ -153,7 +153,7 @@ class CriticTurns(StepsQuestion):
     def check_numbers(self, schema: Schema) -> None:
         """Refuse more parts or fake rows than declared units."""
         declared = schema.number_of_units
-        for what, value in (("parts", self.parts), ("fake rows in a turn", self.rows)):
+        for what, value in (("parts", self.parts), ("synthetic rows in a turn", self.rows)):
             if declared is not None and value > declared:
                 raise PrivacyError(
                     f"{value:,} {what} are more than the {declared:,} {schema.unit.protects}s that are declared; "
