@@ -103,7 +103,7 @@ def mean(results: Results, measure: str, **where: object) -> float | None:
 
 
 def _text(value: float) -> str:
-    return f"{value:.3f}".removeprefix("0")
+    return f"{value:.3f}".replace("0.", ".", 1) if abs(value) < 1 else f"{value:.3f}"
 
 
 def _cell(results: Results, measure: str, printed: float | None = None, **where: object) -> str:
@@ -374,7 +374,12 @@ def _choice_said(results: Results) -> str:
     if not told:
         return ""
     said = told[0] if len(told) == 1 else f"{', '.join(told[:-1])} and {told[-1]}"
-    return f"Of the generators in the picture, choose {said}."
+    seeds = min(
+        len({cell.seed for cell in results if cell.part == part}) or 9 for part in ("table1", "table2", "figure3")
+    )
+    if seeds > 1:
+        return f"Of the generators in the picture, choose {said}."
+    return f"So far, with one seed, the best in the picture are {said}; with another, those that are close may change places."
 
 
 # Pictures -------------------------------------------------------------------------------------------------------------

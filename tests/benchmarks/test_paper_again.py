@@ -129,3 +129,22 @@ def test_the_page_is_what_the_command_writes_from_the_kept_figures() -> None:
     page = (ROOT / pages.PAGE).read_text(encoding="utf-8")
     assert page.partition(pages.BEGIN)[2].partition(pages.END)[0] == f"\n\n{pages.section(results)}\n"
     assert (ROOT / pages.PICTURE).read_text(encoding="utf-8") == pages.picture(results)
+
+
+def test_sentences_and_the_picture_follow_from_the_figures() -> None:
+    def distances(near: float, far: float) -> dict[Cell, dict[str, Any]]:
+        found = {"independent": far, "privbayes": near, "dp-merf": far, "dp-hp": (near + far) / 2}
+        return {
+            Cell("table1", "adult", name, epsilon, seed): {
+                "printed3": value, "printed4": value, "right3": value, "right4": value, "cpu_seconds": 1.0
+            }
+            for name, value in found.items() for epsilon in (0.3, 0.1) for seed in (0, 1)
+        }  # fmt: skip
+
+    _, order, choice = pages.sentences(distances(0.1, 0.5))
+    assert "printed .332 and .377: farther and the same" in pages.sentences(distances(0.3, 0.5))[0]
+    assert "printed .332 and .377: nearer and nearer" in pages.sentences(distances(0.1, 0.3))[0]
+    assert "`dp-hp` is before `dp-merf` in 4 of 4, and `privbayes` before `dp-hp` in 4 of 4" in order
+    assert choice == "Of the generators in the picture, choose `privbayes` for counts (.100)."
+    assert "choose `independent` for counts (.100)" in pages.sentences(distances(0.5, 0.1))[-1]
+    assert pages.picture(distances(0.1, 0.5)).count("<circle") == 4
