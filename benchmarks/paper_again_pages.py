@@ -379,7 +379,7 @@ def _choice_said(results: Results) -> str:
     )
     if seeds > 1:
         return f"Of the generators in the picture, choose {said}."
-    return f"So far, with one seed, the best in the picture are {said}; with another, those that are close may change places."
+    return f"With one seed so far, the best in the picture are {said}; with another, close ones may change places."
 
 
 # Pictures -------------------------------------------------------------------------------------------------------------
