@@ -24,7 +24,12 @@ from synth.schema import Schema
 from synth.schema.columns import COLUMN_TYPES
 from synth.services import pipeline, runs, trying_out
 
-SEEDS = range(1214, 1236)
+SEEDS = (
+    *(1242, 1226, 1229, 1222, 1220, 1221, 1223, 1224, 1225, 1227, 1228),
+    *(1231, 1232, 1234, 1235, 1236, 1237, 1238, 1239, 1250, 1253, 1297),
+)
+"""Together they have every generator and model; the first four are quick."""
+
 LEAST = 14
 """Of these that end in a bundle; the others are refused by a sentence."""
 

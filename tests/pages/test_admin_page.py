@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import shutil
 import sqlite3
 from contextlib import closing
 from pathlib import Path
@@ -12,6 +11,7 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from cryptography.hazmat.primitives.serialization import load_pem_public_key
 from driving import errors, go, open_app, texts
+from golden_homes import copy_of_golden_home
 from streamlit.testing.v1 import AppTest
 
 from pages.ui.session import application
@@ -131,7 +131,7 @@ def test_a_deleted_mark_is_said_on_the_ledger_page(finished: AppTest, home: Path
 
 
 def test_a_home_of_an_earlier_version_is_refused_on_the_page(home: Path) -> None:
-    shutil.copytree(Path(__file__).parents[1] / "golden" / "home", home)
+    copy_of_golden_home(home)
     with closing(sqlite3.connect(home / "hermitage.sqlite")) as database, database:
         database.execute("UPDATE store_version SET number = 7")
     app = go(open_app(), "ledger")

@@ -78,6 +78,10 @@ DPGAN = Card(
         "All sets of one to three columns, against independent, on every table and at every budget we tried. Use "
         "dp-hp-adaptive."
     ),
+    keeps_people=(
+        "Kept: little but what is always kept. Numbers of one person are about half as alike as they are, and how many "
+        "rows somebody has is far off."
+    ),
     reference="Xie et al. 2018 (DP-GAN).",
     made_by=f"{_FAMILY}:DpGan",
     options=DpGanOptions,
@@ -107,6 +111,10 @@ DPCGAN = Card(
     loses_where=(
         "All sets of one to three columns, against independent, on every table and at every budget we tried. "
         "independent-by-class trains better classifiers. Use dp-hp-adaptive."
+    ),
+    keeps_people=(
+        "Kept: little but what is always kept. Numbers of one person come out far more alike than they are, and how "
+        "many rows somebody has is far off."
     ),
     reference="Torkzadehmahani, Kairouz and Paten 2019 (DP-CGAN).",
     made_by=f"{_FAMILY}:DpCgan",
