@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 
 from synth.errors import PrivacyError
 from synth.privacy.accounting import units_left_beside
-from synth.privacy.costs import GaussianPlan, discretisation_slack, mu_squared_of, units_of
+from synth.privacy.costs import gaussian_of_multiplier, mu_squared_of
 from synth.privacy.counting import PrivateRows
 from synth.privacy.feature_maps import Arrays, Inner, binned
 from synth.privacy.more.critics import (
@@ -42,8 +42,6 @@ from synth.privacy.more.gradients import GRIDS, LARGEST_CLIP, SMALLEST_CLIP, UNI
 from synth.privacy.more.lookups import LEAF_BITS, Lookup
 from synth.privacy.more.sampled_runs import (
     SAMPLING_DELTA_PART,
-    SampledRun,
-    mu_of_sampled_run,
     noise_multiplier_of,
 )
 from synth.privacy.more.training_steps import PublicTraining, Step, StepsPlan, StepsQuestion
@@ -57,6 +55,7 @@ if TYPE_CHECKING:
 
 __all__ = ["SampledGradients", "whole_rate"]
 
+LEAST_RATE = 2 ** (SAMPLING_BITS - 30)
 MOST_STEPS = 100_000
 MOST_ROWS = 2**16
 """Most rows of a unit: their lengths add up far below 2^53 steps."""
@@ -79,7 +78,7 @@ class SampledGradients(StepsQuestion):
     clip : float
         C, the length to which longer gradients of a unit are shortened; from 2^-20 to 2^20.
     rate : int
-        Probability q with which a unit is drawn at a step, in steps of 2^-32.
+        Probability q with which a unit is drawn at a step, in steps of 2^-32; at least 2^-30.
     steps : int
         From 1 to 100,000.
     training : PublicTraining, optional
@@ -112,8 +111,8 @@ class SampledGradients(StepsQuestion):
             raise PrivacyError(f"The loss of a critic must be one of {', '.join(CRITIC_LOSSES)}, got '{self.loss}'.")
         if not SMALLEST_CLIP <= self.clip <= LARGEST_CLIP:
             raise PrivacyError(f"The clip norm of a gradient must lie between 2^-20 and 2^20, got {self.clip}.")
-        if not 1 <= self.rate <= 2**SAMPLING_BITS:
-            raise PrivacyError("A unit must be drawn with a probability above 0 and of at most 1.")
+        if not LEAST_RATE <= self.rate <= 2**SAMPLING_BITS:
+            raise PrivacyError("A unit must be drawn with a probability of at least 2^-30 and at most 1.")
         if not 1 <= self.steps <= MOST_STEPS:
             raise PrivacyError(f"A training on samples has from 1 to {MOST_STEPS:,} steps, got {self.steps:,}.")
         object.__setattr__(self, "tables", tables)
@@ -174,29 +173,16 @@ class SampledGradients(StepsQuestion):
         )
         coordinates = self.steps * self.dimension
         for half_bits in GRIDS:
-            variance = math.ceil((multiplier * 2.0 ** (2 * half_bits)) ** 2 * (1 + 1e-9))
-            noise = GaussianPlan(
-                half_bits, 1.0, variance, discretisation_slack(dimension=coordinates, variance=variance)
-            )
-            if noise.slack <= allowed.slack and math.isqrt(variance) + 1 <= MAXIMUM_SCALE:
+            noise = gaussian_of_multiplier(half_bits, 1.0, dimension=coordinates, noise_multiplier=multiplier)
+            if noise.slack <= allowed.slack and math.isqrt(noise.variance) + 1 <= MAXIMUM_SCALE:
                 break
         else:
             raise PrivacyError(
                 f"No grid carries the noise of {self.steps:,} steps with {self.dimension:,} numbers each; take fewer "
                 "steps or a smaller critic."
             )
-        run = SampledRun(self.probability, self.steps, noise.noise_std)
-        cost = PlannedCost(
-            mechanism="sampled_gaussian",
-            sensitivity=1.0,
-            noise_scale=noise.noise_std,
-            dimension=coordinates,
-            grid=noise.grid,
-            mu_squared_units=units_of(mu_of_sampled_run(run, additive_delta=delta) ** 2),
-            slack=noise.slack,
-            additive_delta=delta,
-            sampling_rate=self.probability,
-            steps=self.steps,
+        cost = PlannedCost.of_sampled_run(
+            noise, coordinates, sampling_rate=self.probability, steps=self.steps, additive_delta=delta
         )
         return StepsPlan(noise, cost)
 
@@ -244,8 +230,8 @@ class SampledGradients(StepsQuestion):
 
 
 def whole_rate(probability: float) -> int:
-    """Return a probability in steps of 2^-32, at least one and at most 2^32."""
-    return int(min(max(round(min(probability, 1.0) * 2.0**SAMPLING_BITS), 1), 2**SAMPLING_BITS))
+    """Return a probability in steps of 2^-32, at least 2^-30 and at most 1."""
+    return int(min(max(round(min(probability, 1.0) * 2.0**SAMPLING_BITS), LEAST_RATE), 2**SAMPLING_BITS))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
