@@ -21,6 +21,7 @@ from synth.bundle.fields import Check, stated_only
 from synth.errors import NOT_CHECKED, InputError, SynthError, VerificationError
 from synth.names import shown
 from synth.system.confined import CHUNK, Confined
+from synth.system.machine import cuda_library_bytes
 
 __all__ = [
     "CANNOT_SHOW",
@@ -364,8 +365,8 @@ def verify(
         "public_key": None if expected is None else expected.decode("latin-1"),
         "quick": quick,
         "refit": refit,
-        # The memory that holds the bundle itself, with room to grow, does not count.
-        "memory_bytes": max(memory_bytes - _LIBRARIES, _LIBRARIES) + size + size // 4,
+        # The memory that holds the bundle itself, with room to grow, does not count, nor what CUDA takes unasked.
+        "memory_bytes": max(memory_bytes - _LIBRARIES, _LIBRARIES) + size + size // 4 + cuda_library_bytes(),
         "cpu_seconds": int(seconds) + 1,
     }
     with Confined("synth.bundle.checks", seconds=_PATIENCE * seconds) as process:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ctypes
 import hashlib
+import importlib.util
 import os
 import platform
 import re
@@ -29,6 +30,7 @@ __all__ = [
     "core_cache_bytes",
     "cores",
     "cuda_is_available",
+    "cuda_library_bytes",
     "device_name",
     "is_device_name",
     "is_lack_of_means",
@@ -158,6 +160,17 @@ _DEVICE_WORDS = (
     "cuDNN error",
     "DefaultCPUAllocator",
 )
+
+
+_CUDA_LIBRARIES = 768 * 2**20
+"""Memory that PyTorch 2.13 for CUDA 13 takes by itself as soon as it is imported, beyond PyTorch without: 640 MiB."""
+
+
+def cuda_library_bytes() -> int:
+    """Return the private memory that PyTorch takes for CUDA as soon as it is imported; it is not imported here."""
+    found = importlib.util.find_spec("torch")
+    folder = None if found is None or found.origin is None else Path(found.origin).parent / "lib"
+    return 0 if folder is None or not any(folder.glob("libtorch_cuda.*")) else _CUDA_LIBRARIES
 
 
 def cuda_is_available() -> bool:
