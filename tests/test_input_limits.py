@@ -418,8 +418,12 @@ LARGEST = {
     "unlike numbers": lambda: numbers(limits.COLUMNS, limits.PLACES // limits.COLUMNS - 1, shorter_by=1),
     "mixed": mixed,
 }
-REFUSED_BY = {("independent-by-class", "long categories"), *(("kahm", kind) for kind in LARGEST)}
-"""A table of 100,000 values by 4,000 classes, and matrices of so many coordinates, are no forecast but a sentence."""
+REFUSED_BY = {
+    ("independent-by-class", "long categories"),
+    *((name, kind) for name in ("kahm", "dp-gan", "dp-cgan", "gs-wgan") for kind in LARGEST),
+}
+"""A table of 100,000 values by 4,000 classes, matrices of so many coordinates, and steps of a training with so many
+numbers are no forecast but a sentence."""
 
 
 @functools.cache
@@ -453,11 +457,11 @@ SECONDS = {("dp-hp-adaptive", "unlike numbers"): 30}
 def within_its_time(kind: str, generator: str) -> None:
     """Check, plan and forecast as pages and command line do; processor time, as the machine may be busy."""
     seconds = SECONDS.get((generator, kind), 10)
-    label = {"independent-by-class": 0}.get(generator)
+    label = {"independent-by-class": 0, "dp-cgan": 0}.get(generator)
     schema = largest(kind)
     config = config_with(schema, generator=generator, label=None if label is None else schema.names[label])
     if (generator, kind) in REFUSED_BY or describe(generator).needs.numbers:
-        match = r"[Aa]t most [0-9,]+ (are allowed|numbers in its answer|groups)"
+        match = r"[Aa]t most [0-9,]+ (are allowed|numbers in its answer|groups|can be released)|learns at most"
         require_within(seconds, lambda: refused(config, match))
         return
     found: list[Sequence[str]] = []

@@ -90,7 +90,8 @@ def make(name: str, task: GeneratorTask, options: Mapping[str, object]) -> Priva
 
 def delta_added(config: RunConfig) -> float:
     """Return what the answers of a run add to delta: a part of it for a training on samples, else nothing."""
-    return SAMPLING_DELTA_PART * config.delta if describe(config.generator).needs.sampling else 0.0
+    card = GENERATORS.get(config.generator)  # a model has none, and a bundle may name one that nobody knows
+    return SAMPLING_DELTA_PART * config.delta if card is not None and card.needs.sampling else 0.0
 
 
 def promised_epsilon(config: RunConfig) -> float:

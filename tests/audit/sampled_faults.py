@@ -17,6 +17,7 @@ from synth.privacy.more.critics import RowTerms
 from synth.privacy.more.sampled_gradients import SampledGradients
 from synth.privacy.more.training_steps import StepsPlan, StepsQuestion
 from synth.privacy.noise import SystemNoise
+from synth.privacy.receipt import PlannedCost
 from synth.privacy.session import PrivateSession
 
 Plant = Callable[[pytest.MonkeyPatch], None]
@@ -246,11 +247,15 @@ def _(patch: pytest.MonkeyPatch) -> None:
 
 @fault("half of the steps charged")
 def _(patch: pytest.MonkeyPatch) -> None:
-    right, run = sampled_gradients.noise_multiplier_of, sampled_gradients.SampledRun
+    right, cost = sampled_gradients.noise_multiplier_of, PlannedCost.of_sampled_run
+
+    def costing(*noise: Any, steps: int, **named: Any) -> PlannedCost:
+        return dataclasses.replace(cost(*noise, steps=(steps + 1) // 2, **named), steps=steps)
+
     patch.setattr(
         sampled_gradients, "noise_multiplier_of", lambda rate, steps, **named: right(rate, (steps + 1) // 2, **named)
     )
-    patch.setattr(sampled_gradients, "SampledRun", lambda rate, steps, noise: run(rate, (steps + 1) // 2, noise))
+    patch.setattr(PlannedCost, "of_sampled_run", costing)
 
 
 @fault("a lower rate charged")

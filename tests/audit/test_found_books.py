@@ -311,13 +311,13 @@ def _(patch: pytest.MonkeyPatch) -> None:
 
 @fault("a forecast without what a finding adds to delta")
 def _(patch: pytest.MonkeyPatch) -> None:
-    right = forecast.epsilon_together
+    right = forecast.promised_epsilon
 
-    def together(config: RunConfig) -> float:
+    def promised(config: RunConfig) -> float:
         assert config.found is not None
         return right(replace(config, found=replace(config.found, additive_delta=0.0)))
 
-    patch.setattr(forecast, "epsilon_together", together)
+    patch.setattr(forecast, "promised_epsilon", promised)
 
 
 REPEATED = ("the largest delta of all receipts, for who seals", "the largest delta of all receipts, for who verifies")

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from choosing import each_once, few
 from simulated import COLUMNS, check_domain, dependent_codes, fitted, random_codes, schema, schema_for
+from suited import suited
 
 from synth.errors import ConfigError
 from synth.generators import GENERATORS
@@ -73,6 +74,7 @@ def test_two_hundred_columns(name):
     declared = Schema(tuple(kinds[i % 2](i) for i in range(200)))
     if GENERATORS[name].needs.numbers:
         pytest.skip("it takes few numbers")
+    declared = suited(name, declared, "c1")
     made, _ = fitted(name, declared, random_codes(declared, 30), label="c1")
     check_domain(made.sample(20, seed=1), declared, 20)
 
@@ -82,6 +84,7 @@ def test_long_category_lists(name):
     declared = Schema((CategoryColumn("code", tuple(f"v{i}" for i in range(3000)), missing=True), COLUMNS["outcome"]))
     if GENERATORS[name].needs.numbers:
         pytest.skip("it takes numbers, and few categories")
+    declared = suited(name, declared, "outcome")
     made, _ = fitted(name, declared, random_codes(declared, 100))
     rows = made.sample(2000, seed=1)
     check_domain(rows, declared, 2000)

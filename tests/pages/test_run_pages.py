@@ -123,7 +123,7 @@ def test_a_card_says_what_is_missing_and_the_run_cannot_start_without_it() -> No
     with_label = go(described(LABELLED), "generate")
     assert not with_label.button(key="choose-independent-by-class").disabled
     assert needs in texts(with_label)
-    assert "Declare it on 2 Describe first." not in texts(with_label)
+    assert f"{needs} Declare it on 2 Describe first." not in texts(with_label)
 
 
 @pytest.mark.thorough

@@ -36,6 +36,7 @@ class Watched:
         self.schema, self._rows = small_schema(), len(codes["age"])
         self._table = PrivateTable.from_codes(self.schema, codes)
         self.part, self._units, self._texts = self._table.part, self._table._units, None
+        self._keyed = self._table._keyed
         self.read: list[str] = []
 
     def _column(self, name: str) -> np.ndarray:

@@ -499,7 +499,6 @@ def patch_sum(patch: pytest.MonkeyPatch, added: Callable[..., np.ndarray]) -> No
     def sum_of_terms(terms: RowTerms, lengths: np.ndarray, *, clip: float) -> np.ndarray:
         return added(terms, lengths, clip)
 
-    patch.setattr(critics, "sum_of_terms", sum_of_terms)
     patch.setitem(globals(), "sum_of_terms", sum_of_terms)
 
 

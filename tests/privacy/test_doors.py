@@ -179,4 +179,13 @@ def test_what_sees_rows_is_of_the_closed_classes_alone() -> None:
     assert {"draw", "sums_by_cell"} <= methods
     for kind in (*KINDS, *FEATURE_MAPS):
         assert kind.__module__.startswith("synth.privacy.")
-    assert table.PrivateTable.__slots__ == ("_columns", "_public_rows", "_rows", "_texts", "_units", "part", "schema")
+    assert table.PrivateTable.__slots__ == (
+        "_columns",
+        "_keyed",
+        "_public_rows",
+        "_rows",
+        "_texts",
+        "_units",
+        "part",
+        "schema",
+    )

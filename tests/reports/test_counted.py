@@ -158,7 +158,7 @@ def test_every_kind_of_question_has_words_for_what_it_holds() -> None:
     # Stacks and products hold what their parts hold; steps of EM and found values have answers with words of their own.
     composed = {Stack, Product}
     assert set(FEATURE_MAPS) - composed <= set(counted._HELD)
-    assert len(KINDS) == 6, "a new kind of question needs words in synth.reports.counted"
+    assert len(KINDS) == 8, "a new kind of question needs words in synth.reports.counted"
 
 
 def test_a_histogram_shows_every_count_with_its_noise_if_it_can_be_seen() -> None:

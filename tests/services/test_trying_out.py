@@ -11,6 +11,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from choosing import few
+from suited import suited
 from test_going_on import FAST
 
 from synth import verify
@@ -83,6 +84,7 @@ def test_every_generator_ends_in_a_bundle_on_one_row_and_on_none(
         opened(self, table, *arguments, **how)
 
     monkeypatch.setattr(PrivateSession, "__init__", counted)
+    schema = suited(generator, schema, CONFIG.label)
     config = replace(CONFIG, generator=generator, options=FAST.get(generator, {}), schema=schema)
     try_out(config, settings, NullProgress())
     assert asked == [1, 0]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from itertools import pairwise
 from typing import ClassVar, Self
 
 import numpy as np
@@ -19,6 +20,7 @@ from synth.generators.row_network import ClassBatch, RowNetwork
 from synth.models.simplex import project_to_simplex
 from synth.privacy.answers import AnswerSource
 from synth.privacy.feature_maps import OneHot
+from synth.privacy.more.critic_turns import MOST_NUMBERS
 from synth.privacy.more.critics import CriticLoss
 from synth.privacy.more.sampled_gradients import SampledGradients, whole_rate
 from synth.privacy.more.training_steps import NoisySteps
@@ -60,8 +62,20 @@ class DpGan(NetworkGenerator):
                 f"{task.most_rows:,}. Choose a smaller batch_size (4 Generate)."
             )
         self._rows = CriticRows.of(self._layout, self._labels())
+        weights = sum(out * (into + 1) for into, out in pairwise((self._rows.width, *self._hidden, 1)))
+        if options.steps * weights > MOST_NUMBERS:
+            raise ConfigError(
+                f"{options.steps:,} steps of a critic with {weights:,} weights are {options.steps * weights:,} noisy "
+                f"numbers; at most {MOST_NUMBERS:,} can be released. Choose fewer steps or a smaller 'hidden' "
+                "(4 Generate), or leave columns out (type: drop)."
+            )
         self.noise: float | None = None
         self.diverged = False
+
+    @property
+    def _hidden(self) -> tuple[int, ...]:
+        """Widths of the critic's hidden layers."""
+        return (self._options.hidden, self._options.hidden)
 
     def _labels(self) -> OneHot | None:
         return None
@@ -83,7 +97,7 @@ class DpGan(NetworkGenerator):
                 self._rows,
                 ClassBatch(self.probabilities, batch_size=options.generated, device=device),
                 loss=self._loss,
-                hidden=(options.hidden, options.hidden),
+                hidden=self._hidden,
                 steps=options.steps,
                 rows_of_a_step=min(batch_size, rows),
                 clip=options.clip,
@@ -94,7 +108,7 @@ class DpGan(NetworkGenerator):
             )
             question = SampledGradients(
                 tables=self._rows.tables,
-                hidden=(options.hidden, options.hidden),
+                hidden=self._hidden,
                 loss=self._loss,
                 clip=options.clip,
                 rate=rate,
