@@ -12,7 +12,7 @@ import synth
 from synth.cli.asking import ask_configuration
 from synth.cli.commands import main
 from synth.cli.files import draft_configuration
-from synth.errors import ConfigError, InputError
+from synth.errors import ConfigError, InputError, SchemaError
 from synth.reports.forecast import forecast
 from synth.schema import (
     LinkedTables,
@@ -381,3 +381,10 @@ def test_options_of_the_command_line_ask_for_people_or_rows(
     assert "--people and --rows are both given." in capsys.readouterr().err
     assert main(["forecast", str(path), "--rows", "5"]) == 0
     assert "Each patient counts once" in capsys.readouterr().out
+
+
+def test_a_column_of_one_value_gives_no_order() -> None:
+    narrow = HEAD.replace("high: 9, step: 0.5, special: [99, 1.5]", "high: 0.4, step: 0.5")
+    unit = WHOLE.replace("visited", "score")
+    with pytest.raises(SchemaError, match=r"^unit: ordered_by: 'score' has one value only, so it gives rows no order"):
+        config_of_text(f"{narrow}unit: {unit}\nrows: 100\n")

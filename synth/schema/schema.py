@@ -323,6 +323,11 @@ class Schema:
                 raise SchemaError(
                     f"unit: ordered_by: '{shown(unit.ordered_by)}' has no order. Name a number, a date or a time."
                 )
+            if not open_ and isinstance(column, ModelledColumn) and column.levels < 2:
+                raise SchemaError(
+                    f"unit: ordered_by: '{shown(unit.ordered_by)}' has one value only, so it gives rows no order. "
+                    "Declare its whole range, or leave ordered_by out."
+                )
             if isinstance(column, ModelledColumn) and column.has_special_on_grid:
                 raise SchemaError(
                     f"unit: ordered_by: '{shown(unit.ordered_by)}' has a special value that is also one of its range, "
