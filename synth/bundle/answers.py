@@ -583,7 +583,7 @@ def _steps_from_json(said: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]
     question = kind.from_json(said["question"], tables, lambda one: from_description(one, tables))
     if whole.dtype.kind != "i" or whole.shape != (question.steps, question.dimension):
         raise ValueError
-    return NoisySteps(Receipt.from_dict(said["receipt"]), question, whole.astype(np.int64))
+    return NoisySteps(Receipt.from_dict(said["receipt"]), question, whole)
 
 
 def _sensitivity_problems(receipt: Receipt, least: float) -> Iterator[str]:

@@ -365,8 +365,8 @@ def verify(
         "public_key": None if expected is None else expected.decode("latin-1"),
         "quick": quick,
         "refit": refit,
-        # The memory that holds the bundle itself, with room to grow, does not count, nor what CUDA takes unasked.
-        "memory_bytes": max(memory_bytes - _LIBRARIES, _LIBRARIES) + size + size // 4 + cuda_library_bytes(),
+        # What holds the bundle, its arrays and their bytes written again does not count, nor what CUDA takes unasked.
+        "memory_bytes": max(memory_bytes - _LIBRARIES, _LIBRARIES) + 3 * size + cuda_library_bytes(),
         "cpu_seconds": int(seconds) + 1,
     }
     with Confined("synth.bundle.checks", seconds=_PATIENCE * seconds) as process:

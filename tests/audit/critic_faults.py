@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 from askers import CRITICS
 from faults import fault
+from sampled_faults import trainings_not_charged
 
 from synth.generators.gs_wgan.gs_wgan import GsWgan
 from synth.privacy import table
 from synth.privacy.more import critic_turns
 from synth.privacy.more.critic_turns import CriticTurns
 from synth.privacy.more.training_steps import StepsQuestion
-from synth.privacy.session import PrivateSession
 
 CRITIC_FAULTS: dict[str, str] = {}
 """Which asker notices each."""
@@ -158,17 +158,7 @@ def _(patch: pytest.MonkeyPatch) -> None:
     critics_of_a_fit(patch, lambda made, turns: setattr(made, "critics", turns))
 
 
-@critic_fault("turns not charged")
-def _(patch: pytest.MonkeyPatch) -> None:
-    right = PrivateSession.noisy_steps
-
-    def noisy_steps(self: PrivateSession, question: Any, **asked: Any) -> Any:
-        before = self._spent_units
-        answer = right(self, question, **asked)
-        self._spent_units = before
-        return answer
-
-    patch.setattr(PrivateSession, "noisy_steps", noisy_steps)
+critic_fault("turns not charged")(trainings_not_charged)
 
 
 @critic_fault("a generator led by exact gradients", "gs-wgan")

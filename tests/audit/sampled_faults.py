@@ -264,7 +264,7 @@ def _(patch: pytest.MonkeyPatch) -> None:
 
 
 @fault("trainings not charged")
-def _(patch: pytest.MonkeyPatch) -> None:
+def trainings_not_charged(patch: pytest.MonkeyPatch) -> None:
     right = PrivateSession.noisy_steps
 
     def noisy_steps(self: PrivateSession, question: Any, **asked: Any) -> Any:

@@ -370,33 +370,25 @@ NUMBERS: dict[str, Callable[[np.ndarray], np.ndarray]] = {
 }
 
 
-@pytest.mark.parametrize("forgery", NUMBERS)
-def test_numbers_of_another_form_are_refused(forgery: str, bundles: dict[str, Path], tmp_path: Path, key: Key) -> None:
-    change = with_numbers(NUMBERS[forgery])
-    path = altered(
-        bundles["dp-cgan"],
-        tmp_path / "f.zip",
-        files={"measurements.npz": lambda data: npz_with(data, change)},
-        sign_with=key,
-    )
+def require_refused(bundle: Path, change: Callable[[bytes], bytes], folder: Path, key: Key) -> None:
+    """Answers that were changed so are named as what does not hold."""
+    path = altered(bundle, folder / "f.zip", files={"measurements.npz": change}, sign_with=key)
     verdict = checked(path, key.public_key_pem)
     assert not verdict.ok
     assert "measurements.npz" in "\n".join(verdict.json["failures"])
+
+
+@pytest.mark.parametrize("forgery", NUMBERS)
+def test_numbers_of_another_form_are_refused(forgery: str, bundles: dict[str, Path], tmp_path: Path, key: Key) -> None:
+    change = with_numbers(NUMBERS[forgery])
+    require_refused(bundles["dp-cgan"], lambda data: npz_with(data, change), tmp_path, key)
 
 
 def test_a_training_of_no_known_kind_is_refused(bundles: dict[str, Path], tmp_path: Path, key: Key) -> None:
     def unknown(index: dict[str, Any]) -> None:
         index["steps"][0]["kind"] = "gradients of friends"
 
-    path = altered(
-        bundles["dp-cgan"],
-        tmp_path / "f.zip",
-        files={"measurements.npz": lambda data: npz_with_index(data, unknown)},
-        sign_with=key,
-    )
-    verdict = checked(path, key.public_key_pem)
-    assert not verdict.ok
-    assert "measurements.npz" in "\n".join(verdict.json["failures"])
+    require_refused(bundles["dp-cgan"], lambda data: npz_with_index(data, unknown), tmp_path, key)
 
 
 @pytest.mark.parametrize("changed", [{"clip": 0.5}, {"loss": "wasserstein"}, {"rate": 2**31}, {"tables": None}])

@@ -377,8 +377,8 @@ def test_a_unit_of_most_rows_is_added_up_exactly(device: str) -> None:
 @pytest.mark.parametrize(
     ("inputs", "hidden", "message"),
     [
-        (0, (4,), "from 1 to 16,384 numbers of a row, got 0"),
-        (2**14 + 1, (4,), "from 1 to 16,384 numbers of a row, got 16,385"),
+        (0, (4,), "at most 16,384 numbers of a row, got 0"),
+        (2**14 + 1, (4,), "at most 16,384 numbers of a row, got 16,385"),
         (3, (), "1 to 4 hidden layers of 1 to 128 numbers"),
         (3, (1,) * 5, "1 to 4 hidden layers of 1 to 128 numbers"),
         (3, (4, 129), "1 to 4 hidden layers of 1 to 128 numbers"),

@@ -25,8 +25,9 @@ class AdversarialOptions(Options):
     clip: Annotated[float, Between(2.0**-20, 2.0**20)] = 1.0
     """Length to which the gradient of one person's rows is shortened."""
 
-    hidden: Annotated[int, Between(1, 128)] = 32
-    """Width of the critic's two hidden layers. Every weight of the critic is noisy, so a wide one learns less."""
+    hidden: Annotated[int, Between(0, 128)] = 0
+    """Width of the critic's two hidden layers; 0 is 32, or fewer where a table is so wide that there would be more than 4
+    million noisy numbers. Every weight of the critic is noisy, so a wide one learns less."""
 
     critic_rate: Annotated[float, Between(1e-6, 1.0)] = 0.01
     """Initial step size of the critic; it falls to zero."""
@@ -59,8 +60,9 @@ _CONSTANTS = (
     Tuned("steps", "the answers of 500 steps are some megabytes; more need more noise in each", "none"),
     Tuned("_BATCH", "the noise of the mean hardly depends on it; rows that take some milliseconds", "none", _FAMILY),
     Tuned("_PART", "a sample that is smaller than the table", "none", _FAMILY),
-    Tuned("clip", "that of the Opacus tutorials", "none"),
-    Tuned("hidden", "few weights, as each of them is noisy", "none"),
+    Tuned("clip", "1, as is usual; gradients of a new critic are 4 to 11 long", "none"),
+    Tuned("_HIDDEN", "few weights, as each of them is noisy", "none", _FAMILY),
+    Tuned("_NUMBERS", "a bundle of some 30 MB, which is checked within the usual memory", "diabetes130", _FAMILY),
     Tuned("critic_rate", "twenty times that of the network: slower critics were worse", "Adult, insurance"),
     Tuned("learning_rate", "with .001 and more, the networks swing", "Adult, insurance"),
     Tuned("generated", "rows of a step", "none"),

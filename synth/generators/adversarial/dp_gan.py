@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from itertools import pairwise
 from typing import ClassVar, Self
 
 import numpy as np
@@ -21,7 +20,7 @@ from synth.models.simplex import project_to_simplex
 from synth.privacy.answers import AnswerSource
 from synth.privacy.feature_maps import OneHot
 from synth.privacy.more.critic_turns import MOST_NUMBERS
-from synth.privacy.more.critics import CriticLoss
+from synth.privacy.more.critics import Critic, CriticLoss
 from synth.privacy.more.sampled_gradients import SampledGradients, whole_rate
 from synth.privacy.more.training_steps import NoisySteps
 from synth.progress import Progress
@@ -30,6 +29,9 @@ from synth.system.machine import single_thread
 
 __all__ = ["DpCgan", "DpGan"]
 
+
+_HIDDEN, _NUMBERS = 32, 2**22
+"""Width of the critic's hidden layers where none is chosen, and the most noisy numbers with which it is so wide."""
 
 _BATCH, _PART = 512, 0.25
 """Expected rows of a step where none are chosen, and the part of all rows that they are at most."""
@@ -62,7 +64,8 @@ class DpGan(NetworkGenerator):
                 f"{task.most_rows:,}. Choose a smaller batch_size (4 Generate)."
             )
         self._rows = CriticRows.of(self._layout, self._labels())
-        weights = sum(out * (into + 1) for into, out in pairwise((self._rows.width, *self._hidden, 1)))
+        self._hidden = self._widths(options.hidden or _HIDDEN, fits=not options.hidden)
+        weights = self._weights(self._hidden)
         if options.steps * weights > MOST_NUMBERS:
             raise ConfigError(
                 f"{options.steps:,} steps of a critic with {weights:,} weights are {options.steps * weights:,} noisy "
@@ -72,10 +75,16 @@ class DpGan(NetworkGenerator):
         self.noise: float | None = None
         self.diverged = False
 
-    @property
-    def _hidden(self) -> tuple[int, ...]:
-        """Widths of the critic's hidden layers."""
-        return (self._options.hidden, self._options.hidden)
+    def _weights(self, hidden: tuple[int, ...]) -> int:
+        """Return the number of weights of a critic."""
+        return Critic(self._rows.width, hidden).size
+
+    def _widths(self, widest: int, *, fits: bool) -> tuple[int, ...]:
+        """Return the widths of the critic's hidden layers; where they are to fit, the largest that do, or 1."""
+        width = widest
+        while fits and width > 1 and self._options.steps * self._weights((width, width)) > _NUMBERS:
+            width -= 1
+        return (width, width)
 
     def _labels(self) -> OneHot | None:
         return None
@@ -128,7 +137,7 @@ class DpGan(NetworkGenerator):
 
     def work(self, rows: int) -> Work:
         """Return what training computes: the network, and the critic on synthetic rows twice."""
-        hidden = self._options.hidden
+        hidden = self._hidden[0]
         network = self._work_of_network(steps=self._options.steps, operations=150.0)
         critic = 12.0 * self._options.generated * hidden * (self._rows.width + hidden)
         return Work(

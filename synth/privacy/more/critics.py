@@ -94,7 +94,9 @@ class Critic:
 
     def __post_init__(self) -> None:
         if not 1 <= self.inputs <= MOST_INPUTS:
-            raise PrivacyError(f"A critic reads from 1 to {MOST_INPUTS:,} numbers of a row, got {self.inputs:,}.")
+            raise PrivacyError(
+                f"A critic reads at least 1 and at most {MOST_INPUTS:,} numbers of a row, got {self.inputs:,}."
+            )
         if not 1 <= len(self.hidden) <= MOST_LAYERS or not all(1 <= width <= WIDEST for width in self.hidden):
             raise PrivacyError(f"A critic has 1 to {MOST_LAYERS} hidden layers of 1 to {WIDEST} numbers each.")
 

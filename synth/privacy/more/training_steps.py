@@ -82,14 +82,15 @@ class NoisySteps(OneReceipt):
     receipt: Receipt
     question: StepsQuestion
     """What was asked; public."""
-    whole: NDArray[np.int64]
-    """Noisy steps in grid steps, shape (steps, dimension); read-only."""
+    whole: NDArray[np.signedinteger]
+    """Noisy steps in grid steps, shape (steps, dimension); read-only, and of any size of integers, as there may be
+    millions."""
 
     def __post_init__(self) -> None:
-        whole = np.asarray(self.whole, dtype=np.int64).reshape(self.question.steps, self.question.dimension)
-        if whole.flags.writeable:
-            whole = whole.copy()
-            whole.flags.writeable = False
+        whole = np.asarray(self.whole).reshape(self.question.steps, self.question.dimension).view()
+        if whole.dtype.kind != "i":
+            raise PrivacyError("Noisy steps are whole numbers of grid steps.")
+        whole.flags.writeable = False
         object.__setattr__(self, "whole", whole)
 
     def train(self, training: PublicTraining) -> None:
