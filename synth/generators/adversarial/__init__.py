@@ -26,7 +26,7 @@ class AdversarialOptions(Options):
     """Length to which the gradient of one person's rows is shortened."""
 
     hidden: Annotated[int, Between(0, 128)] = 0
-    """Width of the critic's two hidden layers; 0 is 32, or fewer where a table is so wide that there would be more than 4
+    """Width of the critic's two hidden layers; 0 is 32, or fewer where a table is so wide that there would be over 4
     million noisy numbers. Every weight of the critic is noisy, so a wide one learns less."""
 
     critic_rate: Annotated[float, Between(1e-6, 1.0)] = 0.01
