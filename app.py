@@ -13,32 +13,42 @@ from pages.server.serving import Surface, lifespan, warm_up
 from pages.server.uploads import EncryptedUploads
 from pages.ui.frame import brand, footer, header, sidebar_at_first
 from pages.ui.guards import guard, quiet_logs
-from pages.ui.session import keep_address, keeping_draft, say_what_changed_elsewhere
+from pages.ui.login import ask_to_sign_in, user_name
+from pages.ui.session import application, keep_address, keeping_draft, say_what_changed_elsewhere
 from synth.errors import ConfigError
+from synth.ledger.rulings import Role
 from synth.system.settings import Settings
+
+_STEPS = {
+    "upload": "1 Upload",
+    "describe": "2 Describe",
+    "budget": "3 Budget",
+    "rehearse": "Rehearse (optional)",
+    "generate": "4 Generate",
+    "models": "Private models",
+    "report": "5 Report",
+    "release": "6 Release",
+}
+"""The screens of a release, in order; they are an owner's."""
 
 
 def screens() -> None:
     """Draw the view that the address names."""
     st.set_page_config(layout="wide", initial_sidebar_state=sidebar_at_first(), menu_items={})
+    if not user_name():
+        page = st.navigation([st.Page(ask_to_sign_in, title="Sign in")], position="hidden")
+        brand(page.title)
+        with guard():
+            page.run()
+        return
+    offered: dict[str, str] = {}
+    with guard():
+        offered = _offered()
     page = st.navigation(
-        [
-            st.Page("pages/start.py", title="Start", default=True),
-            st.Page("pages/upload.py", title="1 Upload"),
-            st.Page("pages/describe.py", title="2 Describe"),
-            st.Page("pages/budget.py", title="3 Budget"),
-            st.Page("pages/rehearse.py", title="Rehearse (optional)"),
-            st.Page("pages/generate.py", title="4 Generate"),
-            st.Page("pages/models.py", title="Private models"),
-            st.Page("pages/report.py", title="5 Report"),
-            st.Page("pages/release.py", title="6 Release"),
-            st.Page("pages/compare.py", title="Compare"),
-            st.Page("pages/ledger.py", title="Ledger"),
-            st.Page("pages/admin.py", title="Admin"),
-        ],
+        [st.Page(f"pages/{name}.py", title=title, default=name == "start") for name, title in offered.items()],
         expanded=True,
     )
-    brand(page.title)
+    brand(page.title, first_record=1 + len(_STEPS) * ("upload" in offered))
 
     # The footer is drawn before the page, in its place below it: a page may stop early, the footer never does.
     top, body, bottom = st.container(), st.container(), st.container()
@@ -53,10 +63,26 @@ def screens() -> None:
         page.run()
 
 
-def hosts() -> tuple[str, ...]:
-    """Return the names that the server answers to; a list that cannot be read ends the start with its sentence."""
+def _offered() -> dict[str, str]:
+    """Return the screens of a user by the name of their file; what a screen asks for is checked again by services."""
+    access = application().access
+    roles = access.roles
+    offered = {"start": "Start"}
+    if Role.OWNER in roles:
+        offered |= _STEPS | {"compare": "Compare"}
+    if not access.is_single_user and roles & {Role.OWNER, Role.APPROVER}:
+        offered["approvals"] = "Approvals"
+    if roles & {Role.OWNER, Role.AUDITOR, Role.ADMIN}:
+        offered["ledger"] = "Ledger"
+    if Role.ADMIN in roles:
+        offered["admin"] = "Admin"
+    return offered
+
+
+def settings() -> Settings:
+    """Return the settings of the server; what cannot be read ends the start with its sentence."""
     try:
-        return Settings.from_environment().hosts
+        return Settings.from_environment()
     except ConfigError as error:
         raise SystemExit(str(error)) from None
 
@@ -69,5 +95,10 @@ if __name__ == "__main__":
 else:
     # Once for the process, when the server imports this file. What belongs to the process is started by its lifespan.
     app = st.App(
-        __file__, middleware=[Middleware(Surface, hosts=hosts()), Middleware(EncryptedUploads)], lifespan=lifespan
+        __file__,
+        middleware=[
+            Middleware(Surface, hosts=settings().hosts, login=settings().login),
+            Middleware(EncryptedUploads),
+        ],
+        lifespan=lifespan,
     )

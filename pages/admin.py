@@ -1,4 +1,4 @@
-"""Admin: the key that signs, what rehearsals have stopped, and keeping the ledger whole."""
+"""Admin: users and policy, tables and incidents, the key that signs, and keeping the ledger whole."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from pages.ui.session import MOST_BUNDLE_MEGABYTES, application
 from pages.ui.words import note, plain
 from synth.bundle.certificate import fingerprint_of
 from synth.errors import SynthError
-from synth.ledger.heads import check_heads, heads_text
-from synth.services.entering import enter_upload
+from synth.ledger.rulings import Policy, Role, roles_called
+from synth.system.settings import size_text
 
 _MOST_HEADS_MEGABYTES = 2
 
@@ -24,9 +24,140 @@ _MOST_HEADS_MEGABYTES = 2
 def screen() -> None:
     """Draw the screen."""
     st.title("Admin")
-    for part in (signing_key, restored_ledgers, heads, stopped_releases, removed_strays):
+    for part in (
+        users,
+        policy,
+        kept_tables,
+        incidents,
+        signing_key,
+        restored_ledgers,
+        heads,
+        stopped_releases,
+        removed_strays,
+    ):
         with guard(away="pass"):
             part()
+
+
+def users() -> None:
+    """List the users and their roles, and give roles."""
+    st.header("Users")
+    found = application().users()
+    if found:
+        frame = pd.DataFrame({"user": list(found), "roles": [", ".join(sorted(roles)) for roles in found.values()]})
+        show_table(frame, alt="The users of this installation and their roles", key="users")
+    else:
+        note(
+            "There are no users: whoever reaches this server may do everything. To share it, set up a login "
+            "(HERMITAGE_LOGIN) and give the first user the role of admin."
+        )
+    with st.form("give-roles", border=True):
+        name = st.text_input("User, as the login names them", key="user-name")
+        roles = st.multiselect(
+            "Roles",
+            [role.value for role in Role],
+            key="user-roles",
+            help="Exactly these from now on; none takes all away. An owner takes in tables and releases; an approver "
+            "decides about large budgets; an auditor sees the ledger and no row; an admin gives roles.",
+        )
+        if st.form_submit_button("Give these roles"):
+            with guard():
+                application().give_roles(name, roles_called(roles))
+                st.rerun()
+    owners = [name for name, roles in found.items() if Role.OWNER in roles]
+    names = application().account_names()
+    if not (owners and names):
+        return
+    with st.form("hand-over", border=True):
+        st.markdown("Hand an account over, with its tables, drafts and runs.")
+        account = st.selectbox("Account", names, key="hand-over-account")
+        owner = st.selectbox("New owner", owners, key="hand-over-owner")
+        if st.form_submit_button("Hand over"):
+            with guard():
+                application().hand_over(str(account), str(owner))
+                st.success(f"{plain(account)} belongs to {plain(owner)} now.")
+
+
+def policy() -> None:
+    """Show what this installation allows, and change it."""
+    st.header("Policy")
+    held = application().policy()
+    with st.form("policy", border=True):
+        given = {
+            name: st.number_input(words, min_value=0.0, value=getattr(held, name), format="%g", key=name, help=text)
+            for name, words, text in _POLICY
+        }
+        note("Leave a field empty for no limit.")
+        if st.form_submit_button("Set the policy"):
+            with guard():
+                application().set_policy(Policy(**{name: value or None for name, value in given.items()}))
+                st.rerun()
+
+
+_POLICY = (
+    ("release_epsilon", "Largest ε of one release", "A release with a larger epsilon is refused."),
+    (
+        "approval_epsilon",
+        "Above this ε, a second person has to approve",
+        "An approver, who is not the one who asked, says yes or no on the Approvals page.",
+    ),
+    ("account_epsilon", "Limit on ε of an account without one of its own", "For all releases about the same people."),
+    ("account_delta", "at δ", "The delta at which that limit is added up, far below 1 / (number of people)."),
+)
+
+
+def kept_tables() -> None:
+    """List the encrypted tables, without their names, and delete one now."""
+    st.header("Tables")
+    found = application().intake.kept()
+    if not found:
+        note("No table is stored.")
+        return
+    frame = pd.DataFrame(
+        {
+            "table": [one.table_id[:8] for one in found],
+            "people": [one.account for one in found],
+            "owner": [one.owner for one in found],
+            "size": [size_text(one.size_bytes) for one in found],
+            "taken in (UTC)": [one.created.strftime("%Y-%m-%d %H:%M") for one in found],
+            "deleted (UTC)": [
+                "when its owner does" if one.keep_until is None else one.keep_until.strftime("%Y-%m-%d %H:%M")
+                for one in found
+            ],
+        }
+    )
+    show_table(frame, alt="The encrypted tables of this installation", key="kept-tables")
+    with st.form("delete-table", border=True):
+        chosen = st.selectbox(
+            "Table", [one.table_id for one in found], format_func=lambda name: name[:8], key="delete-table-id"
+        )
+        sure = st.checkbox("Delete its rows for good", key="delete-table-sure")
+        if st.form_submit_button("Delete now"):
+            if not sure:
+                st.error("Confirm that the rows are to be deleted: they cannot be brought back.")
+                return
+            with guard():
+                application().intake.delete_table(str(chosen))
+                st.rerun()
+
+
+def incidents() -> None:
+    """List failures inside the program by their number; neither a message nor a cell is kept."""
+    st.header("Incidents")
+    found = application().incidents()
+    if not found:
+        note("Nothing has failed inside the program.")
+        return
+    frame = pd.DataFrame(
+        {
+            "incident": [one.detail["incident"] for one in found],
+            "time (UTC)": [one.time.strftime("%Y-%m-%d %H:%M") for one in found],
+            "run": [(one.run_id or "")[:8] for one in found],
+            "kind": [one.detail["type"] for one in found],
+            "place in the code": [one.detail["where"] for one in found],
+        }
+    )
+    show_table(frame, alt="Failures inside the program, by number", key="incidents")
 
 
 def restored_ledgers() -> None:
@@ -71,7 +202,7 @@ def restored_ledgers() -> None:
 
 def _enter(uploaded: Any, who: str) -> None:
     with guard(), stream_of(uploaded) as bundle:
-        entered = enter_upload(application().installation, bundle, who=who)
+        entered = application().enter_release(bundle, who=who)
         (st.info if entered.was_there else st.success)(plain(entered.sentence))
 
 
@@ -94,7 +225,7 @@ def heads() -> None:
     )
     st.download_button(
         "Download the heads",
-        data=lambda: heads_text(application().ledger.heads()),
+        data=lambda: application().heads(),
         file_name="hermitage-heads.txt",
         mime="text/plain",
         on_click="ignore",
@@ -120,7 +251,7 @@ def _check(uploaded: Any) -> dict[str, Any]:
     try:
         with whole_stream(uploaded, most=_MOST_HEADS_MEGABYTES * 2**20) as stream:
             text = stream.read().decode("utf-8", errors="replace")
-        found = check_heads(text, application().store.accounts.all(), application().ledger.chain)
+        found = application().check_heads(text)
     except SynthError as error:
         return {"ok": False, "lines": [str(error)]}
     return {"ok": found.ok, "lines": list(found.lines)}
@@ -150,7 +281,7 @@ def removed_strays() -> None:
 
 def signing_key() -> None:
     """Show the public key that bundles are signed with, its fingerprint, and how a stranger uses it."""
-    public = application().keys.public_key_pem
+    public = application().public_key()
     st.header("Signing key")
     badge("safe")
     st.markdown(

@@ -94,11 +94,9 @@ def screen() -> None:
     if plan.refusal is not None:
         st.error(plain(plan.refusal))
     if config.epsilon > WEAK:
-        weak = f"At ε = {config.epsilon:g} the promise is weak: see 'What it buys'."
-        approval = application().settings.approval_epsilon
-        if approval is not None and config.epsilon > approval:
-            weak += f" This installation refuses more than ε = {approval:g}: a run cannot start."
-        st.warning(weak)
+        st.warning(f"At ε = {config.epsilon:g} the promise is weak: see 'What it buys'.")
+    if plan.approval is not None:
+        st.warning(plain(plan.approval))
     _onwards(config, refused=plan.refusal is not None)
     _details(config, plan)
 

@@ -15,6 +15,7 @@ from pages.ui.session import application
 from pages.ui.words import add_row_worth, amount, note, plain, row_note, upper
 from synth.errors import LedgerError
 from synth.ledger.ledger import SPENT_OR_FREED
+from synth.ledger.rulings import Role
 from synth.services.views import AccountView, LedgerRow
 
 
@@ -42,8 +43,11 @@ def screen() -> None:
         account_cards(accounts)
     if rows:
         charges_table(rows)
-    if accounts:
+    roles = application().access.roles
+    if accounts and Role.ADMIN in roles:
         limit_form(accounts)
+    if roles & {Role.ADMIN, Role.AUDITOR} and not application().access.is_single_user:
+        decisions_table()
 
 
 def account_cards(accounts: list[AccountView]) -> None:
@@ -126,6 +130,24 @@ def charges_table(rows: list[LedgerRow]) -> None:
         on_click="ignore",
         key="ledger-json",
     )
+
+
+def decisions_table() -> None:
+    """Show every decision: who made it, and when."""
+    st.header("Decisions")
+    found = application().decisions()
+    if not found:
+        note("Nothing has been decided yet.")
+        return
+    frame = pd.DataFrame(
+        {
+            "time (UTC)": [one.time.strftime("%Y-%m-%d %H:%M:%S") for one in found],
+            "people": [one.account or "the whole installation" for one in found],
+            "who": [one.who or "the program" for one in found],
+            "decision": [one.what for one in found],
+        }
+    )
+    show_table(frame, alt="Every decision about accounts, users and the policy", key="decisions")
 
 
 def checked_rows() -> list[LedgerRow]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
 
 from pages.server.uploads import whole_stream
 from pages.ui.draft import fill_from_config, take_table
@@ -23,6 +24,7 @@ from pages.ui.session import (
 from pages.ui.words import plain
 from synth.bundle.verify import Outcome
 from synth.demonstration import CLINIC, NETWORK, Demonstration
+from synth.ledger.rulings import Role
 
 NOT_PROMISED = (
     "It is not legal advice.",
@@ -30,7 +32,6 @@ NOT_PROMISED = (
     "It does not hide that the table exists, its column names, or anything you declare public.",
     "Values outside the limits you declare are moved to the nearest limit.",
     "Small tables give inaccurate rows. The Budget page shows the expected accuracy before anything is spent.",
-    ONE_OWNER,
 )
 
 
@@ -42,22 +43,15 @@ def screen() -> None:
         "and a certificate that anyone can check."
     )
 
-    demonstration, begin, verify = st.columns(3, border=True)
-    with demonstration:
-        st.header("Try the demo table")
-        st.markdown(
-            f"{NETWORK.visits:,} simulated visits to a clinic network, no real data. Every page is filled in: "
-            f"click straight through."
-        )
-        offer(NETWORK, "Open the demo table", primary=True)
-        st.markdown(f"Or see what too little data does: {CLINIC.visits:,} visits to one clinic, on a small budget.")
-        offer(CLINIC, "Open a table that is too small")
-    with begin:
-        st.header("Start a release")
-        st.markdown("Upload a table. It is kept encrypted on this server, and its rows are never shown.")
-        if st.button("Start with your own table", key="start-release"):
-            start_again()
-            go("upload")
+    access = application().access
+    is_owner = Role.OWNER in access.roles
+    if not access.roles:
+        st.info(f"You are signed in as {plain(access.name)}, and have no role here yet. Ask an administrator for one.")
+    if is_owner:
+        demonstration, begin, verify = st.columns(3, border=True)
+        _ways_in(demonstration, begin)
+    else:
+        verify = st.container(border=True)
     with verify:
         st.header("Verify someone else's certificate")
         st.markdown(
@@ -87,10 +81,31 @@ def screen() -> None:
     if "verdict" in st.session_state:
         show_verdict(*st.session_state["verdict"])
 
-    latest_work()
+    if is_owner:
+        latest_work()
 
     st.header("What this does not do")
-    st.markdown("\n".join(f"- {sentence}" for sentence in NOT_PROMISED))
+    said = (*NOT_PROMISED, ONE_OWNER) if access.is_single_user else NOT_PROMISED
+    st.markdown("\n".join(f"- {sentence}" for sentence in said))
+
+
+def _ways_in(demonstration: DeltaGenerator, begin: DeltaGenerator) -> None:
+    """Offer an owner the demonstrations and an own release."""
+    with demonstration:
+        st.header("Try the demo table")
+        st.markdown(
+            f"{NETWORK.visits:,} simulated visits to a clinic network, no real data. Every page is filled in: "
+            f"click straight through."
+        )
+        offer(NETWORK, "Open the demo table", primary=True)
+        st.markdown(f"Or see what too little data does: {CLINIC.visits:,} visits to one clinic, on a small budget.")
+        offer(CLINIC, "Open a table that is too small")
+    with begin:
+        st.header("Start a release")
+        st.markdown("Upload a table. It is kept encrypted on this server, and its rows are never shown.")
+        if st.button("Start with your own table", key="start-release"):
+            start_again()
+            go("upload")
 
 
 def offer(which: Demonstration, label: str, *, primary: bool = False) -> None:

@@ -52,6 +52,7 @@ __all__ = [
     "JobError",
     "LedgerError",
     "MissingPackageError",
+    "NotAllowedError",
     "NotAsDeclaredError",
     "NotAsDeclaredWarning",
     "PrivacyError",
@@ -75,7 +76,7 @@ EXIT_CODES = {
     1: "a check found a difference: a bundle is not what it claims, a table differs, or a ledger is behind",
     2: "an input cannot be used, or the guarantee could not be kept; the message says why",
     3: "a cap would be exceeded, or the ledger of the account is not complete",
-    4: "epsilon is larger than this installation allows",
+    4: "a second person has to approve this, or the policy of this installation does not allow it",
     5: "cancelled",
     NOT_CHECKED: "a bundle could not be checked completely here; nothing wrong was found, and the message says why",
     70: "a run failed, or an internal error occurred; the message names the incident",
@@ -194,9 +195,15 @@ class BudgetExceededError(PrivacyError):
 
 
 class ApprovalRequiredError(PrivacyError):
-    """The installation does not allow such a large epsilon (``HERMITAGE_APPROVAL_EPSILON``); nobody can approve one."""
+    """A second person has to approve such a large epsilon first, or the policy of this installation forbids it."""
 
     exit_code = 4
+
+
+class NotAllowedError(SynthError):
+    """The person who asks for something has no role that allows it, or it belongs to somebody else."""
+
+    exit_code = 2
 
 
 class UnsupportedCostError(PrivacyError):

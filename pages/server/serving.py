@@ -27,7 +27,7 @@ from streamlit.runtime import Runtime
 import pages
 from pages.server.uploads import UPLOAD_PATH, incoming
 from pages.ui.forecast import promises
-from pages.ui.session import application
+from pages.ui.session import whole_application
 from synth.demonstration import CLINIC, demonstration_config
 from synth.errors import SynthError
 from synth.generators import cards
@@ -35,12 +35,15 @@ from synth.privacy.accounting import epsilon_of
 from synth.reports.forecast import forecast
 from synth.schema import default_delta
 from synth.services.incidents import code_location, record_incident
+from synth.system.settings import Login
 
 OPEN_PATHS = ("bidi-components", "health", "host-config", "stream", "upload_file")
 """All that is open below ``/_stcore``: metrics and whatever else comes with Streamlit is not.
 
 Of components only the files of those that the screens register are served: script and style of the dial.
 """
+
+HEALTH_PATH = "/_stcore/health"
 
 ROUND_SECONDS = 30.0
 
@@ -112,8 +115,8 @@ class Keeper:
         self._seconds = seconds
         self._steps: tuple[Callable[[], object], ...] = (
             lambda: incoming().sweep(is_active),
-            lambda: application().engine.tend(),
-            lambda: application().purge(),
+            lambda: whole_application().engine.tend(),
+            lambda: whole_application().purge(),
         )
         self._failing: set[str] = set()
         self._stopped = threading.Event()
@@ -175,11 +178,15 @@ class Surface:
     hosts : sequence of str
         Names under which browsers reach the server. Another name is refused on web sockets and plain HTTP alike: a
         page of another site may have bound its own name to this address.
+    login : Login, optional
+        Where a proxy says in a header who somebody is, a request without exactly one such header is refused: it did
+        not come through the proxy. Only the health check needs none.
     """
 
-    def __init__(self, app: ASGIApp, *, hosts: tuple[str, ...]) -> None:
+    def __init__(self, app: ASGIApp, *, hosts: tuple[str, ...], login: Login | None = None) -> None:
         self._app = app
         self._hosts = frozenset(host.lower() for host in hosts)
+        self._header = login.name.lower().encode() if login is not None and login.kind == "header" else None
         self._scripts = _hashes_of_inline_scripts()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -190,7 +197,7 @@ class Surface:
         host, path = _only(scope, b"host"), scope["path"]
         is_named = _name_of(host) in self._hosts
         if scope["type"] == "websocket":
-            if is_named and _is_open(path) and _is_own_origin(scope, host):
+            if is_named and _is_open(path) and _is_own_origin(scope, host) and self._is_known(scope):
                 await self._app(scope, receive, send)
             else:
                 await receive()
@@ -200,12 +207,17 @@ class Surface:
         is_upload = scope["method"] in {"PUT", "DELETE"} and UPLOAD_PATH.fullmatch(path)
         if not is_named:
             await _answer(answer, 403, "This server does not answer to this name: see HERMITAGE_HOSTS.")
+        elif not self._is_known(scope) and path != HEALTH_PATH:
+            await _answer(answer, 403, "This server is reached through its proxy, which says who you are.")
         elif not _is_open(path):
             await _answer(answer, 404, "There is nothing here.")
         elif scope["method"] not in {"GET", "HEAD", "OPTIONS"} and not is_upload:
             await _answer(answer, 405, "This is not allowed here.")
         else:
             await self._guarded(scope, receive, answer)
+
+    def _is_known(self, scope: Scope) -> bool:
+        return self._header is None or bool(_only(scope, self._header).strip())
 
     async def _guarded(self, scope: Scope, receive: Receive, send: Send) -> None:
         begun = False

@@ -289,8 +289,13 @@ def confirm_and_start(*, verb: str, made: str) -> None:
     if plan.refusal is not None:
         st.error(plain(plan.refusal))
     st.divider()
+    if plan.approval is not None:
+        st.warning(plain(plan.approval))
+        if plan.can_ask and st.button("Ask for approval", key="ask-approval"):
+            application().ask_approval(config)
+            st.rerun()
     label = f"Spend {amount(config.epsilon)} and {verb}"
-    if st.button(label, type="primary", key="spend", disabled=plan.refusal is not None):
+    if st.button(label, type="primary", key="spend", disabled=(plan.refusal or plan.approval) is not None):
         st.session_state["confirming"] = True
     if st.session_state.get("confirming"):
         remaining = None if plan.epsilon_cap is None else max(0.0, plan.epsilon_cap - plan.epsilon_after)

@@ -9,6 +9,7 @@ import streamlit as st
 
 from pages.ui.draft import missing_answers
 from pages.ui.evidence import legend
+from pages.ui.login import offer_sign_out
 from pages.ui.session import application, draft, own_table
 from pages.ui.words import amount, note, plain
 from synth.errors import DatabaseAwayError, InputError, SynthError
@@ -29,12 +30,16 @@ _WIDTH = f"""<style>
 </style>"""
 """Streamlit keeps the width only if it is set before the list itself is drawn, which a reload may undo."""
 
-_GROUPS = """<style>
-[data-testid='stSidebarNavItems'] > li:nth-child(2), [data-testid='stSidebarNavItems'] > li:nth-child(10)
-{margin-top: 1.2rem}
-</style>"""
-"""Space above the steps of a release, and above the records. Groups with headings, as Streamlit draws them, make a list
-that is none to a screen reader."""
+
+def _groups(first_record: int) -> str:
+    """Leave space above the steps of a release, and above the records.
+
+    Groups with headings, as Streamlit draws them, make a list that is none to a screen reader.
+    """
+    items = "[data-testid='stSidebarNavItems'] > li"
+    chosen = f"{items}:nth-child(2), {items}:nth-child({first_record + 1})"
+    return f"<style>{chosen} {{margin-top: 1.2rem}}</style>"
+
 
 _SPACE = "<style>[data-testid='stMainBlockContainer'] {padding-top: 4rem; padding-bottom: 3rem}</style>"
 """Streamlit leaves twice as much free above and below every screen."""
@@ -43,14 +48,17 @@ _DARK_BUTTONS = "<style>[data-testid='stBaseButton-primary'] {color: #12181C}</s
 """White on the dark page's accent has a contrast of 2.5; the theme has no setting for the words of a button."""
 
 
-def brand(title: str) -> None:
-    """Put the logo above the list of screens, and the screen's name on the browser's tab."""
+def brand(title: str, *, first_record: int = 1) -> None:
+    """Put the logo above the list of screens, and the screen's name on the browser's tab.
+
+    ``first_record`` is the place of the first screen after the steps of a release, from 0.
+    """
     name = title.lstrip("0123456789 ")
     st.set_page_config(
         page_title=f"{name} · Hermitage", page_icon=_PICTURES / "icon.png", initial_sidebar_state=_sidebar(title)
     )
     st.logo(str(_PICTURES / "logo.svg"), size="large")
-    st.html(_GROUPS + _SPACE + _WIDTH)
+    st.html(_groups(first_record) + _SPACE + _WIDTH)
 
 
 def sidebar_at_first() -> int | None:
@@ -94,7 +102,13 @@ def header() -> None:
 
 def footer() -> None:
     """Say which version this is, who sees what is here, and that no page asks elsewhere, below every page."""
-    note(f"Hermitage {__version__} · {ONE_OWNER} {_OUTSIDE}")
+    access = application().access
+    if access.is_single_user:
+        note(f"Hermitage {__version__} · {ONE_OWNER} {_OUTSIDE}")
+        return
+    said = ", ".join(sorted(access.roles)) or "no role yet: an administrator gives roles"
+    note(f"Hermitage {__version__} · You are {plain(access.name)} ({said}). {_OUTSIDE}")
+    offer_sign_out()
 
 
 def _unit_sentence() -> str:

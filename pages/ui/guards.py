@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Literal
 
 import streamlit as st
 from streamlit.runtime.pages_manager import PagesManager
 
 from pages.ui.latest import latest_work
-from pages.ui.session import application, draft, own_table
+from pages.ui.session import application, draft, own_table, whole_application
 from pages.ui.words import plain
 from synth.errors import DatabaseAwayError, SynthError
 from synth.services.incidents import code_location, own_error, record_incident
@@ -79,7 +79,15 @@ def guard(*, away: Literal["show", "hide", "pass"] = "show") -> Iterator[None]:
         st.error(plain(error))
     except Exception as error:
         full = own_error(error)
-        st.error(plain(full) if full is not None else INCIDENT_TEXT.format(incident=record_incident(error)))
+        st.error(plain(full) if full is not None else INCIDENT_TEXT.format(incident=_kept(error)))
+
+
+def _kept(error: Exception) -> str:
+    """Record an incident, for the list of the Admin page too where the database takes it; return its number."""
+    incident = record_incident(error)
+    with suppress(Exception):  # the database may be what failed
+        whole_application().note_incident(incident, error)
+    return incident
 
 
 def require(step: Step) -> None:

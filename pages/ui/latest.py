@@ -70,7 +70,7 @@ def _begun() -> list[tuple[str, str, str, datetime]]:
 
 
 def _words_of_draft(name: str, one: SavedDraft) -> str:
-    table = application().store.tables[one.table_id].name if name == "table" else "no table yet"
+    table = application().intake.name_of(one.table_id) if name == "table" else "no table yet"
     columns = len(one.body.get("columns", {}))
     many = f" · {columns:,} column{'s' if columns > 1 else ''}" if columns else ""
     described = " · described" if one.body.get("described") else ""

@@ -26,6 +26,7 @@ from pages.ui.draft import (
     new_draft,
     take_table,
 )
+from pages.ui.login import user_name
 from pages.ui.words import note, plain
 from synth.application import Application
 from synth.errors import DatabaseAwayError, SynthError
@@ -97,10 +98,18 @@ def _application(home: str, database_url: str) -> Application:
     return Application.from_environment()
 
 
-def application() -> Application:
-    """Return this process's application: handles to the store and the queue, no rows and no state of a session."""
+def whole_application() -> Application:
+    """Return this process's application: handles to the store and the queue, no rows and no state of a session.
+
+    It acts for the program itself; what a screen asks for goes through :func:`application`.
+    """
     settings = Settings.from_environment()
     return _application(str(settings.home), settings.database_url)
+
+
+def application() -> Application:
+    """Return the application as the user of this session has it."""
+    return whole_application().as_user(user_name())
 
 
 def draft() -> Draft:

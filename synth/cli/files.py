@@ -413,7 +413,7 @@ def _draft_after_look(
     from synth.cli.drafting import drafted_after_look, fates_after_look
     from synth.dictionaries import describe_columns, dictionary_of_file
 
-    with Application.from_environment() as application, open_table(path, form) as (name, stream):
+    with Application.for_local_user() as application, open_table(path, form) as (name, stream):
         found = application.intake.recognise(stream, form, look_for=account)
     names = [column.name for column in found.columns]
     own = dictionary_of_file(names, found.described, unlabelled=_unlabelled(found))

@@ -303,7 +303,7 @@ def find_in_document(
     config = as_read_from_source(config)
     tell = say or (lambda line: None)
     spend = config.epsilon * USUAL_SHARE if epsilon is None else epsilon
-    with Application.from_environment() as application:
+    with Application.for_local_user() as application:
         plan = application.findings.plan(config, epsilon=spend, delta=delta)
         tell(
             f"Finding {numbered(len(plan.columns), 'column')} privately costs epsilon {plan.epsilon:g} at delta "

@@ -32,7 +32,7 @@ def open_application() -> Application:
     """Open the installation. It is imported late, because it loads every library that a run needs."""
     from synth.application import Application
 
-    return Application.from_environment()
+    return Application.for_local_user()
 
 
 # Screens --------------------------------------------------------------------------------------------------------------
@@ -89,6 +89,7 @@ def _account(parsed: argparse.Namespace) -> int:
         parsed.name is not None
         or parsed.open
         or parsed.accept
+        or parsed.owner is not None
         or parsed.epsilon_cap is not None
         or parsed.delta_cap is not None
     )
@@ -110,13 +111,15 @@ def _one_account(parsed: argparse.Namespace) -> int:
         if (parsed.epsilon_cap is None) != (parsed.delta_cap is None):
             raise InputError("A cap needs both numbers: --epsilon-cap and --delta-cap.")
         if not parsed.open and application.store.accounts.named(parsed.name) is None:
-            raise InputError(_no_account(parsed.name, [one.name for one in application.store.accounts.all()]))
+            raise InputError(_no_account(parsed.name, application.account_names()))
         if parsed.open:
             application.open_account(parsed.name)
+        if parsed.owner is not None:
+            application.hand_over(parsed.name, parsed.owner)
         if parsed.epsilon_cap is not None:
             application.set_cap(parsed.name, parsed.epsilon_cap, parsed.delta_cap)
         if parsed.accept:
-            application.accept_ledger(parsed.name, who="owner")
+            application.accept_ledger(parsed.name, who=application.access.name)
         view = application.account(parsed.name)
     say(*view.lines)
     if view.frozen:
@@ -131,31 +134,25 @@ def _no_account(name: str, others: list[str]) -> str:
 
 
 def _heads() -> int:
-    from synth.ledger.heads import heads_text
-
     with open_application() as application:
-        say(heads_text(application.ledger.heads()).rstrip("\n"))
+        say(application.heads().rstrip("\n"))
     return 0
 
 
 def _check_heads(path: Path) -> int:
-    from synth.ledger.heads import check_heads
-
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError, ValueError):
         raise InputError(f"The file '{path.name}' cannot be read. Name the output of synth account --heads.") from None
     with open_application() as application:
-        found = check_heads(text, application.store.accounts.all(), application.ledger.chain)
+        found = application.check_heads(text)
     say(*found.lines)
     return 0 if found.ok else 1
 
 
 def _enter(paths: list[str]) -> int:
-    from synth.services.entering import enter_bundles
-
     with open_application() as application:
-        entered = enter_bundles(application.installation, paths, who="owner")
+        entered = application.enter_releases(paths)
         for one in entered:
             say(one.sentence)
         frozen = sorted({one.account for one in entered if application.account(one.account).frozen})
@@ -181,9 +178,64 @@ def _backup(parsed: argparse.Namespace) -> int:
     from synth.system.settings import Settings
 
     folder = path_of(parsed.folder, "the backup")
+    _require_admin()
     made = back_up(Settings.from_environment(), folder, with_tables=parsed.with_tables)
     tables = "with the encrypted tables" if made.with_tables else "without private tables"
     say(f"Wrote {made.files} files to {made.folder}, {tables}. They include the keys: keep them as safe as the rows.")
+    return 0
+
+
+def _require_admin() -> None:
+    """Refuse what concerns the whole installation to a user of it who is no administrator."""
+    from synth.ledger.rulings import Role
+
+    with open_application() as application:
+        application.access.require(Role.ADMIN)
+
+
+def _user(parsed: argparse.Namespace) -> int:
+    from synth.ledger.rulings import roles_called
+    from synth.services.access import local_user
+
+    with open_application() as application:
+        if parsed.roles is not None:
+            if parsed.name is None:
+                raise InputError("Name the user whose roles these are.")
+            # Whoever can run this can read the keys: so the first administrator is made, and one after all have left.
+            application.roles.give(parsed.name, roles_called(parsed.roles.split(",")), who=local_user())
+        found = application.roles.all()
+    if parsed.name is not None:
+        found = {name: roles for name, roles in found.items() if name == parsed.name}
+    if not found:
+        say("This user has no role." if parsed.name else "There are no users: whoever reaches this may do everything.")
+    say(*(f"{name}: {', '.join(sorted(roles))}" for name, roles in found.items()))
+    return 0
+
+
+def _policy(parsed: argparse.Namespace) -> int:
+    from dataclasses import asdict
+
+    from synth.ledger.rulings import Policy
+
+    asked = {name: getattr(parsed, name) for name in asdict(Policy())}
+    given = {name: None if value == 0 else value for name, value in asked.items() if value is not None}
+    with open_application() as application:
+        if given:
+            application.set_policy(Policy(**{**asdict(application.policy()), **given}))
+        say(*application.policy().lines)
+    return 0
+
+
+def _approvals(parsed: argparse.Namespace) -> int:
+    with open_application() as application:
+        if parsed.approve is not None:
+            application.approvals.approve(parsed.approve, because=parsed.because)
+        if parsed.refuse is not None:
+            application.approvals.refuse(parsed.refuse, because=parsed.because)
+        found = application.approvals.all()
+    if not found:
+        say("Nobody has asked for an approval.")
+    say(*(one.line for one in found))
     return 0
 
 
@@ -217,6 +269,7 @@ def _uninstall(parsed: argparse.Namespace) -> int:
             "To remove the keys, tables and ledger of this installation, type synth uninstall --everything. To remove "
             "the program itself, type pip uninstall hermitage."
         )
+    _require_admin()
     there = contents(settings)
     tell(
         f"This removes from {settings.home}: the keys, {numbered(there.tables, 'private table')}, the ledger of "
@@ -240,7 +293,7 @@ def _uninstall(parsed: argparse.Namespace) -> int:
 def _incidents(parsed: argparse.Namespace) -> int:
     with open_application() as application:
         if parsed.clear is not None:
-            application.stops.clear(parsed.clear, who="owner", because=parsed.because)
+            application.stops.clear(parsed.clear, who=application.access.name, because=parsed.because)
             say(f"Cleared incident {parsed.clear}. Releases with its configuration are allowed again.")
             return 0
         found = application.stops.all()
@@ -269,6 +322,7 @@ def add_keeping_commands(commands: argparse._SubParsersAction[argparse.ArgumentP
     )
     account.add_argument("name", metavar="NAME", nargs="?", help="the account; synth ledger lists those with charges")
     account.add_argument("--open", action="store_true", help="open an account with this name, if there is none yet")
+    account.add_argument("--owner", metavar="USER", help="hand the account over to another owner")
     account.add_argument("--epsilon-cap", type=float, metavar="E", help="the most that may be spent on these people")
     account.add_argument("--delta-cap", type=float, metavar="D", help="the delta at which epsilon is added up")
     account.add_argument(
@@ -292,6 +346,25 @@ def add_keeping_commands(commands: argparse._SubParsersAction[argparse.ArgumentP
     )
     incidents.add_argument("--clear", metavar="INCIDENT", help="allow releases with its configuration again")
     incidents.add_argument("--because", metavar="TEXT", default="", help="the reason; it is kept with the incident")
+
+    user = add_command(commands, "user", "list the users and their roles, or give a user roles", _user)
+    user.add_argument("name", metavar="NAME", nargs="?", help="as the login says it, or an account of this machine")
+    words = "exactly these, separated by commas: owner, approver, auditor, admin; '' takes all away"
+    user.add_argument("--roles", metavar="ROLES", help=words)
+
+    policy = add_command(commands, "policy", "show or change what this installation allows; 0 removes a limit", _policy)
+    policy.add_argument("--release-epsilon", type=float, metavar="E", help="the largest epsilon of one release")
+    policy.add_argument("--approval-epsilon", type=float, metavar="E", help="above it, a second person has to approve")
+    words = "the limit of an account that has none of its own"
+    policy.add_argument("--account-epsilon", type=float, metavar="E", help=words)
+    policy.add_argument("--account-delta", type=float, metavar="D", help="the delta at which that limit is added up")
+
+    approvals = add_command(
+        commands, "approvals", "list what was asked to be approved, or approve or refuse it", _approvals
+    )
+    approvals.add_argument("--approve", metavar="REQUEST", help="as a second person: let the run be charged, once")
+    approvals.add_argument("--refuse", metavar="REQUEST", help="as a second person: do not")
+    approvals.add_argument("--because", metavar="TEXT", default="", help="the reason; it is kept with the decision")
 
     app = add_command(commands, "app", "open the app in a browser; needs the extra 'app'", _app)
     app.add_argument("--port", type=int, default=8501, metavar="N", help="the port on this machine (default 8501)")

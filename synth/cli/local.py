@@ -6,6 +6,7 @@ import io
 import json
 import os
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -178,7 +179,7 @@ def run_locally(
         config = find(config)
         check_config(config)
     with (
-        Application.from_environment() as application,
+        _opened_for(as_stored(config, rows)) as application,
         received(
             application, config, rows, password=password, first=first, keep=keep_table, say=tell, warn=warn
         ) as stored,
@@ -201,6 +202,14 @@ def run_locally(
                 application.store.work.count_attempt(run.id)
                 carry_out(application.installation, run.id, told, owner_report=owner_report)
         return replace(_deliver(application, run.id, folder, owner_report=owner_report), losses=tuple(losses))
+
+
+@contextmanager
+def _opened_for(config: RunConfig) -> Iterator[Application]:
+    """Open the installation for a run, and ask for the approval that it needs before its table is taken in."""
+    with Application.for_local_user() as application:
+        application.require_approval(config)
+        yield application
 
 
 def check_again_locally(
@@ -240,7 +249,7 @@ def check_again_locally(
     """
     limits = Limits(**{name: given for name, given in (("memory", memory), ("seconds", seconds)) if given is not None})
     folder = None if out is None else empty_folder(out, force=force)
-    with Application.from_environment() as application:
+    with Application.for_local_user() as application:
         application.store.be_patient()
         run = application.store.runs.find(str(run_id))
         if run is None:
@@ -278,7 +287,7 @@ def owner_report_again(folder: str | Path, *, say: Say, **options: str | bool | 
             renewal.check(amount)
     target = path_of(folder, "the run")
     body = run_folder.read_json(target / "owner" / "run.json")
-    with Application.from_environment() as application:
+    with Application.for_local_user() as application:
         run = application.store.runs[str(body.get("run_id"))]
         if run.table_id is None or application.store.tables[run.table_id].state is not TableState.STORED:
             raise JobError("The private table of this run was deleted. Use --keep-table with the next run.")
@@ -288,7 +297,7 @@ def owner_report_again(folder: str | Path, *, say: Say, **options: str | bool | 
                 "This run released a model. Its only owner's report says what privacy costs each group: add --reruns."
             )
         source = application.folder(run.id)
-        application.ledger.note_owner_view(run.account_id, run_id=run.id, who="owner", what="report")
+        application.ledger.note_owner_view(run.account_id, run_id=run.id, who=application.access.name, what="report")
         progress = SpokenProgress(say)
         if build_owner_report(application.installation, run, config, progress, options=options) is None:
             raise JobError("There are no private rows to compare with.")
@@ -340,7 +349,7 @@ def rehearse_locally(
         with open_table(stand_in, config.format) as (_, stream):
             rows = stream.read()
     how = {"simulated": isinstance(stand_in, Simulation)}
-    with Application.from_environment() as application:
+    with Application.for_local_user() as application:
         rehearsals, spoken = application.rehearsals, SpokenProgress(say)
         found: Rehearsal | GridRehearsal
         if grid is None:
@@ -395,7 +404,7 @@ def _deliver(application: Application, run_id: str, out: Path | None, *, owner_r
     if owner_report and (source / "owner" / "report.json").exists():
         # The file can be read at any moment, so the report counts as read.
         run = application.store.runs[run_id]
-        application.ledger.note_owner_view(run.account_id, run_id=run_id, who="owner", what="report")
+        application.ledger.note_owner_view(run.account_id, run_id=run_id, who=application.access.name, what="report")
     try:
         with naming_full_disk(folder):
             if out is not None:

@@ -35,7 +35,7 @@ def look_at(table: object, account: str, form: TableFormat | None = None) -> Rec
     from synth.cli.files import open_table
     from synth.cli.frames import FORMAT
 
-    with Application.from_environment() as application:
+    with Application.for_local_user() as application:
         if not isinstance(table, str | Path):
             return application.intake.recognise(_table_of_frame(table), FORMAT, look_for=account, alone=True)
         known = form or TableFormat()

@@ -85,7 +85,7 @@ def preview_locally(
     config = as_read_from_source(config)
     stored = as_stored(config, rows)
     tell = say or (lambda line: None)
-    with Application.from_environment() as application:
+    with Application.for_local_user() as application:
         # Before the table is taken in, so that what cannot start leaves nothing behind.
         plan = application.previews.plan(stored, columns, epsilon=epsilon, delta=delta, anew=anew)
         alone = replace(config, test_table=None)

@@ -174,7 +174,7 @@ def received(
     finally:
         with ExitStack() as deleting:  # all of them, even if deleting one fails
             for one in () if keep else taken:
-                deleting.callback(application.vault.delete, one.table_id, who="owner")
+                deleting.callback(application.vault.delete, one.table_id, who=application.access.name)
 
 
 def _receive(application: Application, config: RunConfig, path: str, kind: _Kind) -> ReceivedTable:

@@ -20,7 +20,7 @@ from typing import Any
 from synth.errors import LedgerError
 from synth.store import Account, Charge, ChargeState, Decision, DecisionKind, LedgerHead, now
 
-__all__ = ["SUCCESSORS", "Chain", "altered", "unit_facts", "verify"]
+__all__ = ["SUCCESSORS", "Chain", "altered", "keyed", "unit_facts", "verify"]
 
 SUCCESSORS: dict[ChargeState | None, tuple[ChargeState, ...]] = {
     None: (ChargeState.RESERVED,),
@@ -76,7 +76,7 @@ class Chain:
     def with_charge(self, charge: Charge) -> Chain:
         """Return the chain with one more row of a charge, numbered and linked; it is the last of ``charges``."""
         placed = replace(charge, position=self.head.count + 1, previous=self.head.digest, digest="", time=now())
-        linked = replace(placed, digest=_keyed(self.key, _charge_facts(placed)))
+        linked = replace(placed, digest=keyed(self.key, _charge_facts(placed)))
         head = LedgerHead(self.account.id, linked.position, linked.digest, len(self.decisions))
         return replace(self, charges=(*self.charges, linked), links=(*self.links, head))
 
@@ -93,7 +93,7 @@ class Chain:
             previous=self.head.digest,
             digest="",
         )
-        linked = replace(decision, digest=_keyed(self.key, _decision_facts(decision)))
+        linked = replace(decision, digest=keyed(self.key, _decision_facts(decision)))
         head = LedgerHead(self.account.id, self.head.count, linked.digest, linked.number)
         return replace(self, decisions=(*self.decisions, linked), links=(*self.links, head))
 
@@ -129,7 +129,7 @@ class _Walk:
         self._latest: dict[str, Charge] = {}
         self._decisions = 0
         self._has_unit = False
-        self.links = [LedgerHead(account.id, 0, _keyed(key, _account_facts(account)), 0)]
+        self.links = [LedgerHead(account.id, 0, keyed(key, _account_facts(account)), 0)]
 
     @property
     def head(self) -> LedgerHead:
@@ -138,7 +138,7 @@ class _Walk:
     def charge(self, charge: Charge) -> None:
         before = self._latest.get(charge.charge_id)
         is_next = charge.position == self.head.count + 1 and charge.previous == self.head.digest
-        digest = _keyed(self._key, _charge_facts(charge))
+        digest = keyed(self._key, _charge_facts(charge))
         is_whole = charge.account_id == self._account.id and charge.digest == digest
         is_step = charge.state in SUCCESSORS[before.state if before else None]
         is_for_the_unit = before is not None or self._has_unit
@@ -150,7 +150,7 @@ class _Walk:
 
     def decide(self, decision: Decision) -> None:
         is_next = decision.number == self._decisions + 1 and decision.previous == self.head.digest
-        digest = _keyed(self._key, _decision_facts(decision))
+        digest = keyed(self._key, _decision_facts(decision))
         is_whole = decision.account_id == self._account.id and decision.digest == digest
         if not (is_next and is_whole):
             raise altered(self._account, f"at decision {self._decisions + 1}")
@@ -168,6 +168,9 @@ def _check_account(chain: Chain) -> None:
     decided = {"epsilon": None, "delta": None} if cap is None else dict(cap.body)
     if decided != {"epsilon": account.epsilon_cap, "delta": account.delta_cap}:
         raise altered(account, "in its limit")
+    handed = _last(chain.decisions, DecisionKind.OWNER)
+    if handed is not None and handed.body["owner"] != account.owner:
+        raise altered(account, "in its owner")
 
 
 def unit_facts(account: Account) -> dict[str, Any]:
@@ -216,7 +219,8 @@ def _decision_facts(decision: Decision) -> dict[str, Any]:
     return {**facts, "body": dict(decision.body), "time": int(decision.time.timestamp())}
 
 
-def _keyed(key: bytes, facts: Mapping[str, object]) -> str:
+def keyed(key: bytes, facts: Mapping[str, object]) -> str:
+    """Return the HMAC of facts, as hexadecimal text."""
     # Floats are written with repr, which is exact; text is escaped, so no value can imitate another.
     text = json.dumps(facts, ensure_ascii=True, allow_nan=False, sort_keys=True, separators=(",", ":"))
     return hmac.digest(key, text.encode(), hashlib.sha256).hex()

@@ -17,8 +17,9 @@ from importlib.metadata import version
 from typing import Any, Self
 from uuid import uuid4
 
-from synth.errors import LedgerError, PrivacyError
+from synth.errors import ApprovalRequiredError, LedgerError, PrivacyError
 from synth.ledger.chain import SUCCESSORS, Chain
+from synth.ledger.notes import asked_digest
 from synth.ledger.spending import AMOUNTS, Cost
 from synth.privacy.accounting import PrivacyBudget
 from synth.schema import Neighbours
@@ -36,11 +37,13 @@ from synth.store import (
 __all__ = [
     "OTHER_THAN_RESERVED",
     "HiddenCells",
+    "approvals_left",
     "cells_charged",
     "cells_kept",
     "charge_in",
     "latest_rows",
     "next_row",
+    "require_approval",
     "require_as_reserved",
     "require_open",
     "require_same_cells",
@@ -230,3 +233,42 @@ def cells_charged(found: Chain) -> list[HiddenCells]:
     """Return what each run with a charge that was not freed protects, from the chain."""
     held = {charge.run_id for charge in latest_rows(found.charges) if charge.state is not ChargeState.FREED}
     return [cells for run, cells in cells_kept(found).items() if run in held]
+
+
+def approvals_left(found: Chain, configs: Mapping[str, str]) -> dict[str, int]:
+    """Return how many approvals of each configuration no charge has used, by its :func:`asked_digest`.
+
+    An approval is used by a charge that came after it and was not freed.
+
+    Parameters
+    ----------
+    found : Chain
+    configs : mapping of str to str
+        The configuration of each run of the account, as JSON, by its id.
+    """
+    approved: dict[str, list[int]] = {}
+    for decision in found.decisions:
+        if decision.kind is DecisionKind.APPROVED:
+            approved.setdefault(str(decision.body["config"]), []).append(decision.charges)
+    left = {digest: len(places) for digest, places in approved.items()}
+    began = {charge.charge_id: charge.position for charge in reversed(found.charges)}
+    for charge in latest_rows(found.charges) if approved else ():
+        if charge.state is ChargeState.FREED or charge.run_id not in configs:
+            continue
+        digest = asked_digest(configs[charge.run_id])
+        if digest in approved and began[charge.charge_id] > approved[digest][0]:
+            left[digest] -= 1
+    return left
+
+
+def require_approval(found: Chain, configs: Mapping[str, str], digest: str) -> None:
+    """Refuse a charge whose configuration nobody has approved, or whose approval was used.
+
+    Raises
+    ------
+    ApprovalRequiredError
+    """
+    if approvals_left(found, configs).get(digest, 0) < 1:
+        raise ApprovalRequiredError(
+            "A second person has to approve this release, and nobody has, or the approval was used. Ask for it first."
+        )

@@ -25,6 +25,7 @@ from synth.ledger.charging import (
     charge_in,
     latest_rows,
     next_row,
+    require_approval,
     require_as_reserved,
     require_open,
     require_same_cells,
@@ -96,6 +97,7 @@ class Ledger:
         who: str = "",
         config: str | None = None,
         cost_of: CostOf = Cost.of_budget,
+        approval: str | None = None,
     ) -> Charge:
         """Set a budget aside for a run, or for what is charged as a run is.
 
@@ -115,9 +117,13 @@ class Ledger:
             What is asked for, as JSON, if it is not a planned run.
         cost_of : callable, optional
             What the budget costs, if not all of it is spent on noise.
+        approval : str, optional
+            The digest of a configuration that a second person has to have approved.
 
         Raises
         ------
+        ApprovalRequiredError
+            If nobody has, or that approval was used.
         BudgetExceededError
             If the account's cap would be exceeded.
         PrivacyError
@@ -131,6 +137,8 @@ class Ledger:
             found = self._locked(connection, account_id)
             require_open(found)
             configs = self._store.runs.configs(connection, account_id)
+            if approval is not None:
+                require_approval(found, configs, approval)
             found = self._for_one_unit(connection, found, budget, configs.get(run_id, config))
             if budget.neighbours is Neighbours.CELL:
                 if run_id not in configs:
@@ -337,6 +345,20 @@ class Ledger:
         if was_whole and (marked is not None or not found.was_spent):
             self.mark(account_id)
         return account
+
+    @patient
+    def decide(self, account_id: str, kind: DecisionKind, body: Mapping[str, Any], *, who: str) -> None:
+        """Enter a decision that changes nothing about the account itself, such as an approval."""
+        with self._store.writing() as connection:
+            self._decide(connection, self._locked(connection, account_id), kind, body, who=who)
+
+    @patient
+    def hand_over(self, account_id: str, owner: str, *, who: str) -> Account:
+        """Give an account, with its tables and runs, to another owner."""
+        with self._store.writing() as connection:
+            found = self._locked(connection, account_id)
+            self._decide(connection, found, DecisionKind.OWNER, {"owner": owner}, who=who)
+            return self._store.accounts.note(connection, account_id, owner=owner)
 
     @patient
     def freeze(self, account_id: str, *, because: str, who: str = "") -> None:

@@ -26,6 +26,7 @@ from synth.errors import AttackError, TableError
 from synth.estimators import restore
 from synth.generators import CONTROL, GeneratorTask
 from synth.jobs import LocalEngine
+from synth.ledger.rulings import Role
 from synth.privacy.table import PrivateTable
 from synth.progress import NullProgress, Progress
 from synth.rehearsal.grid import (
@@ -53,10 +54,10 @@ from synth.reports.risk_bounds import ProvenCeiling
 from synth.reports.wording import number_text
 from synth.schema import RunConfig, config_to_mapping, parse_config
 from synth.services import run_folder
+from synth.services.access import ITSELF, Access, internal, use_case
 from synth.services.devices import on_planned_device
 from synth.services.incidents import record_incident
 from synth.services.installation import Installation
-from synth.services.intake import SINGLE_USER
 from synth.services.pipeline import FittedRun, fit_and_sample, fit_and_sample_together, fits_together
 from synth.services.planning import check_config
 from synth.services.reports import exact_numbers, open_stand_in, owner_rows, rows_of_part, stand_in_parts
@@ -125,12 +126,15 @@ class Rehearsals:
         opened, and no account is read.
     engine : LocalEngine
         Runs them in the background.
+    access : Access
+        Who asks; by default the program itself.
     """
 
-    def __init__(self, installation: Installation, engine: LocalEngine) -> None:
-        self._engine = engine
+    def __init__(self, installation: Installation, engine: LocalEngine, *, access: Access = ITSELF) -> None:
+        self._engine, self.access = engine, access
         self._settings, self._store, self._keys = installation.settings, installation.store, installation.keys
 
+    @use_case(Role.OWNER)
     def rehearse(
         self, config: RunConfig, open_rows: OpenStandIn, progress: Progress, *, simulated: bool = False
     ) -> Rehearsal:
@@ -178,6 +182,7 @@ class Rehearsals:
         self._keep(config, found)
         return found
 
+    @use_case(Role.OWNER)
     def rehearse_grid(
         self,
         config: RunConfig,
@@ -219,6 +224,7 @@ class Rehearsals:
 
         return rehearse_grid(rehearsed, grid, opened, progress, said=_said_of(simulated=simulated), keep=keep)
 
+    @use_case(Role.OWNER)
     def start(self, config: RunConfig, rows: BinaryIO, *, grid: Grid | None = None, simulated: bool = False) -> None:
         """Start a rehearsal in another process, which keeps the stand-in until it has finished.
 
@@ -256,15 +262,17 @@ class Rehearsals:
                 "simulated": simulated,
                 "rows": kept,
             }
-            self._engine.begin(kind, digest, asked=json.dumps(asked), owner=SINGLE_USER)
+            self._engine.begin(kind, digest, asked=json.dumps(asked), owner=self.access.name)
         except BaseException:
             path.unlink(missing_ok=True)
             raise
 
+    @use_case(Role.OWNER)
     def standing(self, config: RunConfig, *, grid: bool = False) -> Work | None:
         """Return the work of rehearsing a configuration or a grid, or None if it was never started."""
         return self._engine.standing(_kind(grid=grid), _digest(config, grid=grid))
 
+    @use_case(Role.OWNER)
     def cancel(self, config: RunConfig, *, grid: bool = False) -> None:
         """Stop rehearsing a configuration or a grid; an earlier report, or the cells so far, stay."""
         kind, digest = _kind(grid=grid), _digest(config, grid=grid)
@@ -273,6 +281,7 @@ class Rehearsals:
         if work is not None and work.is_finished:
             self._rows_of(work).unlink(missing_ok=True)
 
+    @use_case(Role.OWNER)
     def report(self, config: RunConfig, *, grid: bool = False) -> dict[str, Any] | None:
         """Return the report of the latest rehearsal of a configuration: sentence, incident, time and evidence.
 
@@ -282,6 +291,7 @@ class Rehearsals:
         path = self._root() / _digest(config, grid=grid) / _REPORT
         return run_folder.read_json(path) if path.exists() else None
 
+    @use_case(Role.OWNER)
     def predictions(self, config: RunConfig, epsilons: Sequence[float]) -> tuple[Predicted, ...]:
         """Return how well the label was predicted after training on rows of this generator, in all rehearsals.
 
@@ -300,6 +310,7 @@ class Rehearsals:
         singles = {epsilon: self.report(replace(config, epsilon=epsilon)) for epsilon in epsilons}
         return (*found, *(one for epsilon, told in singles.items() if told for one in predicted_of(told, epsilon)))
 
+    @internal
     def carry_out(self, work_id: str, progress: Progress) -> None:
         """Do the work of :meth:`start` in this process; errors as :meth:`rehearse`."""
         work = self._store.work[work_id]
@@ -319,6 +330,7 @@ class Rehearsals:
         finally:
             path.unlink(missing_ok=True)
 
+    @internal
     def purge(self, *, at: datetime | None = None) -> None:
         """Delete the stand-ins of killed rehearsals, an hour after they arrived."""
         self._engine.tend()

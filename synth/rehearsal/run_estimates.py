@@ -10,12 +10,13 @@ from pathlib import Path
 
 from synth.errors import ConfigError, JobError
 from synth.jobs import LocalEngine
+from synth.ledger.rulings import Role
 from synth.progress import Progress
 from synth.rehearsal.estimating import REPLICATES, Estimates, estimate
 from synth.rehearsal.questions import read_question
 from synth.services import run_folder
+from synth.services.access import ITSELF, Access, internal, use_case
 from synth.services.installation import Installation
-from synth.services.intake import SINGLE_USER
 from synth.store import Work, WorkKind, WorkState
 
 __all__ = ["RunEstimates", "carry_out"]
@@ -33,11 +34,14 @@ class RunEstimates:
     installation : Installation
     engine : LocalEngine
         Starts, follows and stops the work.
+    access : Access
+        Who asks; by default the program itself.
     """
 
-    def __init__(self, installation: Installation, engine: LocalEngine) -> None:
-        self._installation, self._engine = installation, engine
+    def __init__(self, installation: Installation, engine: LocalEngine, *, access: Access = ITSELF) -> None:
+        self._installation, self._engine, self.access = installation, engine, access
 
+    @use_case(Role.OWNER, about="run_id")
     def ask(self, run_id: str, question: str) -> None:
         """Start answering a question in another process; nothing is charged, because nothing private is read.
 
@@ -59,22 +63,26 @@ class RunEstimates:
         read_question(question, config.schema)
         if not self._bundle(run_id).exists():
             raise JobError("This run has no report yet. Wait until it has finished.")
-        self._engine.begin(WorkKind.ESTIMATE, run_id, asked=json.dumps(question), owner=SINGLE_USER)
+        self._engine.begin(WorkKind.ESTIMATE, run_id, asked=json.dumps(question), owner=self.access.name)
 
+    @use_case(Role.OWNER, about="run_id")
     def standing(self, run_id: str) -> Work | None:
         """Return the work on the latest question, or None if nothing was asked."""
         return self._engine.standing(WorkKind.ESTIMATE, run_id)
 
+    @use_case(Role.OWNER, about="run_id")
     def cancel(self, run_id: str) -> None:
         """Stop answering; earlier answers stay."""
         self._engine.stop(WorkKind.ESTIMATE, run_id)
 
+    @use_case(Role.OWNER, about="run_id")
     def answers(self, run_id: str) -> tuple[Estimates, ...]:
         """Return all estimates, newest first."""
         path = self._path(run_id)
         kept = run_folder.read_json(path)["estimates"] if path.exists() else []
         return tuple(map(Estimates.from_dict, kept))
 
+    @internal
     def carry_out(self, work_id: str, progress: Progress) -> None:
         """Do the work of :meth:`ask` in this process."""
         work = self._installation.store.work[work_id]

@@ -16,12 +16,15 @@ from uuid import uuid4
 
 from synth.errors import ApprovalRequiredError, BudgetExceededError, JobError, TableError
 from synth.jobs import LocalEngine
+from synth.ledger.rulings import Role
 from synth.ledger.spending import Cost, CostOf
 from synth.privacy.accounting import PrivacyBudget
 from synth.schema import RunConfig, Schema, TableFormat, config_to_mapping, parse_format, parse_schema
+from synth.services.access import Access, use_case
+from synth.services.approvals import limit_by_policy, require_without_approval
 from synth.services.installation import Installation
-from synth.services.intake import SINGLE_USER, Intake, Reading
-from synth.services.planning import ledger_refusal, require_approved
+from synth.services.intake import Intake, Reading
+from synth.services.planning import ledger_refusal
 from synth.store import Charge, ChargeState, TableState, Work, WorkKind, WorkState
 
 __all__ = ["Beside", "EarlyCharges", "EarlyTask", "asking_only", "charge_of", "conclude", "task_of"]
@@ -130,13 +133,18 @@ class EarlyCharges:
     purpose: ClassVar[str]
     """Shown in the ledger."""
 
-    def __init__(self, installation: Installation, engine: LocalEngine, intake: Intake) -> None:
-        self._installation, self._engine, self._intake = installation, engine, intake
+    def __init__(self, installation: Installation, engine: LocalEngine, intake: Intake, *, access: Access) -> None:
+        self._installation, self._engine, self._intake, self.access = installation, engine, intake, access
 
+    def _require_policy(self, epsilon: float) -> None:
+        require_without_approval(self._installation.roles.policy(), epsilon, f"a {self.kind}")
+
+    @use_case(Role.OWNER, about="subject")
     def standing(self, subject: str) -> Work | None:
         """Return the latest work on a subject of :class:`synth.store.WorkKind`, after tending, or None."""
         return self._engine.standing(self.kind, subject)
 
+    @use_case(Role.OWNER, about="subject")
     def cancel(self, subject: str) -> None:
         """Stop the work on a subject: a reservation that was not spent yet is freed, what was spent stays spent."""
         self._engine.stop(self.kind, subject)
@@ -152,7 +160,7 @@ class EarlyCharges:
                 ledger_refusal(config, account, budget, ledger, cost_of),
             )
         try:
-            require_approved(self._installation.settings, budget.epsilon)
+            self._require_policy(budget.epsilon)
         except ApprovalRequiredError as error:
             return found._replace(refusal=str(error))
         return found
@@ -199,8 +207,11 @@ class EarlyCharges:
             If it is refused, or the table cannot be read; nothing is charged.
         """
         store, ledger = self._installation.store, self._installation.ledger
-        require_approved(self._installation.settings, budget.epsilon)
-        account, _ = store.accounts.ensure(config.account, config.schema.neighbours, config.schema.unit)
+        self._require_policy(budget.epsilon)
+        account, _ = store.accounts.ensure(
+            config.account, config.schema.neighbours, config.schema.unit, self.access.owner
+        )
+        limit_by_policy(ledger, account, self._installation.roles.policy())
         if refusal is not None:
             raise BudgetExceededError(refusal)
         read = self._intake.check(table_id, account.id, read_as, asked=looked_for, reading=reading)
@@ -208,7 +219,7 @@ class EarlyCharges:
         reading.pass_on(read)
         work_id = str(uuid4())
         charge = ledger.reserve(
-            account.id, work_id, budget, purpose=self.purpose, who=SINGLE_USER, config=task, cost_of=cost_of
+            account.id, work_id, budget, purpose=self.purpose, who=self.access.name, config=task, cost_of=cost_of
         )
         try:
             begin(work_id)
@@ -219,7 +230,7 @@ class EarlyCharges:
 
     def _begin_work(self, subject: str, task: str, *, work_id: str, start: bool) -> None:
         """Record work on a subject, to be claimed by this process or, with ``start``, done by another one."""
-        self._engine.begin(self.kind, subject, asked=task, owner=SINGLE_USER, work_id=work_id, start=start)
+        self._engine.begin(self.kind, subject, asked=task, owner=self.access.name, work_id=work_id, start=start)
 
 
 # In the worker --------------------------------------------------------------------------------------------------------

@@ -16,6 +16,7 @@ from uuid import uuid4
 
 from synth.bundle.finding import Finding
 from synth.errors import ConfigError, JobError
+from synth.ledger.rulings import Role
 from synth.ledger.spending import Cost, fine_units_of
 from synth.names import numbered
 from synth.privacy.accounting import PrivacyBudget
@@ -40,6 +41,7 @@ from synth.schema import (
     undeclared_facts,
 )
 from synth.services import run_folder
+from synth.services.access import require_still_owner, use_case
 from synth.services.early_charges import EarlyCharges, EarlyTask, asking_only, charge_of, conclude, task_of
 from synth.services.installation import Installation
 from synth.services.intake import Reading
@@ -140,6 +142,7 @@ class Findings(EarlyCharges):
     kind = WorkKind.FINDING
     purpose = "what was open, found privately"
 
+    @use_case(Role.OWNER, about="config")
     def plan(self, config: RunConfig, *, epsilon: float, delta: float | None = None) -> FindingPlan:
         """Return what finding the open columns costs and loses, without reading rows or writing anything.
 
@@ -177,6 +180,7 @@ class Findings(EarlyCharges):
         protects = config.schema.unit.protects
         return FindingPlan(open_columns(config.schema), epsilon, delta, expected, rows_at_most, protects, *beside)
 
+    @use_case(Role.OWNER, about="config")
     def reserve(
         self,
         config: RunConfig,
@@ -197,6 +201,7 @@ class Findings(EarlyCharges):
         """
         return self._begin(config, table_id, epsilon, delta, reading, start=False)
 
+    @use_case(Role.OWNER, about="config")
     def start(
         self,
         config: RunConfig,
@@ -233,6 +238,7 @@ class Findings(EarlyCharges):
         )
         return self._installation.store.work[finding_id]
 
+    @use_case(Role.OWNER, about="table_id")
     def latest(self, table_id: str) -> Finding | None:
         """Return the result of the latest finding of a table; None if there is none, or if it failed."""
         work = self.standing(table_id)
@@ -337,6 +343,7 @@ def carry_out(installation: Installation, work_id: str, progress: Progress) -> F
     work = installation.store.work[work_id]
     task = EarlyTask.of(installation, work)
     progress.phase("Reading")
+    require_still_owner(installation.roles, work.owner)
     charge = charge_of(installation, work, task.account_id, ChargeState.RESERVED)
     charge = installation.ledger.spend(charge, config=task.text)
     rows = open_table(

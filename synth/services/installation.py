@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Self
 
 from synth.ledger.ledger import Ledger
+from synth.ledger.rulings import Roles
 from synth.schema import RunConfig, parse_config
 from synth.services import run_folder
 from synth.store import Store
@@ -33,6 +34,8 @@ class Installation:
         What was spent on each account.
     vault : Vault
         The encrypted tables.
+    roles : Roles
+        The users, what they may do, and the policy.
     """
 
     settings: Settings
@@ -40,6 +43,7 @@ class Installation:
     keys: Keys
     ledger: Ledger
     vault: Vault
+    roles: Roles
 
     @classmethod
     def open(cls, settings: Settings, *, patience: float = 0.0) -> Self:
@@ -55,7 +59,7 @@ class Installation:
         keys = load_keys(settings.home)
         ledger = Ledger(store, keys)
         ledger.check_marks()
-        return cls(settings, store, keys, ledger, Vault(store, keys, ledger))
+        return cls(settings, store, keys, ledger, Vault(store, keys, ledger), Roles(store, keys))
 
     def config_of(self, run_id: str) -> RunConfig:
         """Return the configuration of a run."""

@@ -12,24 +12,27 @@ from typing import BinaryIO, Literal
 from synth.errors import NotAsDeclaredError, TableError
 from synth.ledger.ledger import Ledger
 from synth.ledger.notes import same_table
+from synth.ledger.rulings import Role
 from synth.names import composed, name_problem
 from synth.reports.losses import Losses
 from synth.schema import Column, RunConfig, TableFormat, format_to_mapping, parse_format
 from synth.schema.schema import LinkedTables
 from synth.schema.source import DatabaseSource
+from synth.services.access import Access, internal, use_case
 from synth.services.databases import form_of_rows, rows_of
 from synth.services.first_reading import read_once
 from synth.services.inspection import Header, inspect_header
 from synth.services.linked import form_of_joined, joined_rows
 from synth.services.recognition import Recognised, read_header, recognise
-from synth.services.views import DraftColumn, ReceivedTable
+from synth.services.views import DraftColumn, KeptTable, ReceivedTable
 from synth.store import Store, StoredTable, TableKind, TableState, Work, WorkKind, display_name
 from synth.system.settings import ReaderLimits
 from synth.vault.vault import Vault
 
-__all__ = ["SINGLE_USER", "Intake", "Reading", "going_preview"]
+__all__ = ["Headers", "Intake", "Reading", "going_preview"]
 
-SINGLE_USER = "owner"
+Headers = dict[str, Header]
+"""The header of each table that was read, by its id."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,17 +57,28 @@ class Reading:
 class Intake:
     """The tables of one installation, by id.
 
-    Names of columns and numbers of rows stay in the memory of this process, never in the database. ``limits`` apply to
-    every reading before a charge.
+    Names of columns and numbers of rows stay in the memory of this process, never in the database. ``access`` says who
+    asks; ``limits`` apply to every reading before a charge; ``headers`` is shared between the intakes of a process.
     """
 
-    def __init__(self, store: Store, vault: Vault, ledger: Ledger, *, limits: ReaderLimits | None = None) -> None:
+    def __init__(
+        self,
+        store: Store,
+        vault: Vault,
+        ledger: Ledger,
+        *,
+        access: Access,
+        limits: ReaderLimits | None = None,
+        headers: Headers | None = None,
+    ) -> None:
+        self.access = access
         self._store = store
         self._ledger = ledger
         self._vault = vault
         self._limits = limits or ReaderLimits()
-        self._headers: dict[str, Header] = {}
+        self._headers: Headers = {} if headers is None else headers
 
+    @use_case(Role.OWNER, about="account")
     def receive(
         self,
         stream: BinaryIO,
@@ -117,6 +131,7 @@ class Intake:
         with self._vault.taking(
             stream,
             account_name=account,
+            user=self.access.owner,
             name=shown,
             kind=TableKind(kind),
             form=json.dumps(format_to_mapping(form)),
@@ -126,6 +141,7 @@ class Intake:
         self._headers[table.id] = header
         return received
 
+    @use_case(Role.OWNER, about="account")
     def receive_from(
         self, source: DatabaseSource, password: str | None, account: str, form: TableFormat
     ) -> ReceivedTable:
@@ -153,6 +169,7 @@ class Intake:
         with rows_of(source, password=password, directory=directory, limits=self._limits) as stream:
             return self.receive(stream, account=account, name=source.kept_name, table_format=form_of_rows(source, form))
 
+    @use_case(Role.OWNER, about="account")
     def receive_linked(
         self,
         files: tuple[BinaryIO, BinaryIO],
@@ -204,6 +221,7 @@ class Intake:
                 undeclared=undeclared,
             )
 
+    @use_case(Role.OWNER, about="table_id")
     def keys_with(self, table_id: str, second: BinaryIO, form: TableFormat) -> tuple[str, ...]:
         """Return the columns that a stored table and a file that was not taken in yet both have.
 
@@ -235,6 +253,7 @@ class Intake:
             )
         return keys
 
+    @use_case(Role.OWNER, about="table_id")
     def join(self, table_id: str, second: BinaryIO, tables: LinkedTables, form: TableFormat) -> ReceivedTable:
         """Join a stored table and a second one of the same people; the table of both takes the place of the stored one.
 
@@ -271,16 +290,42 @@ class Intake:
                 "Write a query that joins both, or save both tables as files."
             )
 
+    @use_case(Role.OWNER, about="table_id")
     def table(self, table_id: str) -> ReceivedTable:
         """Return what is known about a table."""
         self._vault.expire()
         return self._received(self._store.tables[table_id])
 
-    def tables(self) -> list[ReceivedTable]:
-        """Return every table whose rows still exist, oldest first."""
-        self._vault.expire()
-        return [self._received(table) for table in self._store.tables.stored()]
+    @use_case(Role.OWNER, about="table_id")
+    def name_of(self, table_id: str) -> str:
+        """Return the name of a table, without looking at its file."""
+        return self._store.tables[table_id].name
 
+    @use_case(Role.OWNER)
+    def tables(self) -> list[ReceivedTable]:
+        """Return every table of the user whose rows still exist, oldest first."""
+        self._vault.expire()
+        stored, accounts = self._store.tables.stored(), self._store.accounts
+        return [self._received(table) for table in stored if self.access.owns(accounts[table.account_id])]
+
+    @use_case(Role.ADMIN)
+    def kept(self) -> list[KeptTable]:
+        """Return what an administrator sees of every table whose rows still exist, oldest first: no name, no column."""
+        self._vault.expire()
+        accounts = {account.id: account for account in self._store.accounts.all()}
+        return [
+            KeptTable(
+                table_id=table.id,
+                account=accounts[table.account_id].name,
+                owner=accounts[table.account_id].owner,
+                size_bytes=table.size,
+                created=table.created,
+                keep_until=table.keep_until,
+            )
+            for table in self._store.tables.stored()
+        ]
+
+    @use_case(Role.OWNER, Role.ADMIN, about="table_id")
     def delete_table(self, table_id: str) -> None:
         """Delete the rows of a table now.
 
@@ -290,7 +335,7 @@ class Intake:
             If an unfinished run needs them.
         """
         self._require_unused(table_id)
-        self._vault.delete(table_id, who=SINGLE_USER)
+        self._vault.delete(table_id, who=self.access.name)
         self._headers.pop(table_id, None)
 
     def _require_unused(self, table_id: str) -> None:
@@ -299,6 +344,7 @@ class Intake:
         if going or self._store.runs.needing_table(table_id):
             raise TableError("A run still needs this table. Wait for the run, or cancel it first.")
 
+    @use_case(Role.OWNER, about="table_id")
     def rename_columns(self, table_id: str, names: Mapping[str, str]) -> tuple[ReceivedTable, TableFormat]:
         """Rename columns of a stored table; the new names are kept in the format with which it is read from now on.
 
@@ -332,6 +378,7 @@ class Intake:
         self._store.tables.write_form(table_id, json.dumps(format_to_mapping(form)))
         return self._received(self._store.tables[table_id]), form
 
+    @use_case(Role.OWNER, about="look_for")
     def recognise(
         self,
         stream: BinaryIO,
@@ -360,9 +407,10 @@ class Intake:
             If the file cannot be read.
         """
         if look_for is not None:
-            self._note_look(self._store.accounts.open(look_for).id)
+            self._note_look(self._store.accounts.open(look_for, self.access.owner).id)
         return recognise(stream, form, look=look_for is not None, limits=self._limits, alone=alone)
 
+    @use_case(Role.OWNER, about="table_id")
     def recognise_table(self, table_id: str, *, of_first: Sequence[str] | None = None) -> Recognised:
         """Propose how a stored table is written and what its columns are; the look is recorded first.
 
@@ -373,6 +421,7 @@ class Intake:
         with self._vault.open(table_id) as stream:
             return recognise(stream, _form_of(table), look=True, limits=self._limits, of_first=of_first)
 
+    @use_case(Role.OWNER, about="table_id")
     def read_as(self, table_id: str, form: TableFormat) -> ReceivedTable:
         """Read a stored table in another format from now on.
 
@@ -387,7 +436,7 @@ class Intake:
         return self._received(self._store.tables[table_id])
 
     def _note_look(self, account_id: str) -> None:
-        self._ledger.note_owner_view(account_id, run_id=None, who=SINGLE_USER, what="format and columns")
+        self._ledger.note_owner_view(account_id, run_id=None, who=self.access.name, what="format and columns")
 
     def _inspect(self, table_id: str, form: TableFormat, *, vouched: bool = True) -> Header:
         # In the format in which a table was taken in, it is settled that its first line is no row.
@@ -419,9 +468,11 @@ class Intake:
         )
 
     def _same_table(self, table: StoredTable) -> str | None:
-        elsewhere = {self._store.accounts[twin.account_id].name for twin in self._vault.twins(table)}
-        return same_table(elsewhere) if elsewhere else None
+        elsewhere = [self._store.accounts[twin.account_id] for twin in self._vault.twins(table)]
+        own = {account.name for account in elsewhere if self.access.owns(account)}
+        return same_table(own, others=len(own) < len({account.id for account in elsewhere})) if elsewhere else None
 
+    @internal
     def check(self, table_id: str, account_id: str, config: RunConfig, *, asked: str, reading: Reading) -> Losses:
         """Refuse a table that would stop the run after its charge: of another account, or unreadable.
 
@@ -478,7 +529,7 @@ class Intake:
         if table.kind is TableKind.TEST:
             return Losses(tuple(f"Test table: {line}" for line in losses.lines))
         # Whatever was found, or a certificate would say whether something was.
-        self._ledger.note_reading(account_id, asked=asked, who=SINGLE_USER)
+        self._ledger.note_reading(account_id, asked=asked, who=self.access.name)
         if losses.mostly and not reading.as_declared:
             raise NotAsDeclaredError(losses.lines)
         return losses

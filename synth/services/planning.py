@@ -6,7 +6,7 @@ import json
 from collections.abc import Sequence
 from functools import lru_cache, partial
 
-from synth.errors import ApprovalRequiredError, ConfigError, PrivacyError, SchemaError
+from synth.errors import ConfigError, PrivacyError, SchemaError
 from synth.estimators import delta_added, describe, make, promised_epsilon
 from synth.generators import GeneratorTask
 from synth.ledger.ledger import Ledger
@@ -21,7 +21,6 @@ from synth.schema.contradictions import check_rules
 from synth.services.stops import Stops
 from synth.services.views import BudgetPart, Plan
 from synth.store import Account, Store, check_same_promise
-from synth.system.settings import Settings
 
 __all__ = [
     "check_config",
@@ -30,7 +29,6 @@ __all__ = [
     "ledger_refusal",
     "plan_run",
     "prediction_lines",
-    "require_approved",
     "totals_with_another",
 ]
 
@@ -105,22 +103,6 @@ def plan_run(config: RunConfig, *, store: Store, ledger: Ledger) -> Plan:
         epsilon_cap=cap,
         refusal=refusal if stop is None else stop.sentence,
     )
-
-
-def require_approved(settings: Settings, epsilon: float) -> None:
-    """Refuse an epsilon that is larger than this installation allows.
-
-    Raises
-    ------
-    ApprovalRequiredError
-        With the limit and its setting.
-    """
-    limit = settings.approval_epsilon
-    if limit is not None and epsilon > limit:
-        raise ApprovalRequiredError(
-            f"At epsilon {epsilon:g} the guarantee is weak, and this installation allows at most {limit:g} "
-            "(HERMITAGE_APPROVAL_EPSILON). Use a smaller epsilon."
-        )
 
 
 def totals_with_another(

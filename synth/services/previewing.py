@@ -31,6 +31,7 @@ from synth.errors import (
 )
 from synth.estimators import delta_added
 from synth.ledger.charging import OTHER_THAN_RESERVED, charge_in, require_as_reserved, require_open
+from synth.ledger.rulings import Role
 from synth.names import numbered, shown
 from synth.privacy.accounting import SLACK_ALLOWANCE, PrivacyBudget
 from synth.privacy.answers import NoisyAnswer, NoisySum, of_kind
@@ -58,6 +59,7 @@ from synth.schema import (
     undeclared_facts,
 )
 from synth.services import run_folder
+from synth.services.access import require_still_owner, use_case
 from synth.services.early_charges import EarlyCharges, EarlyTask, asking_only, charge_of, conclude, task_of
 from synth.services.installation import Installation
 from synth.services.intake import Reading, going_preview
@@ -296,6 +298,7 @@ class Previews(EarlyCharges):
     kind = WorkKind.PREVIEW
     purpose = "preview of noisy histograms"
 
+    @use_case(Role.OWNER, about="config")
     def plan(
         self,
         config: RunConfig,
@@ -350,6 +353,7 @@ class Previews(EarlyCharges):
             return replace(plan, epsilon_before=spent, epsilon_after=spent, paid=earlier.time)
         return replace(plan, **self._beside(config, budget)._asdict())
 
+    @use_case(Role.OWNER, about="config")
     def reserve(
         self,
         config: RunConfig,
@@ -421,16 +425,19 @@ class Previews(EarlyCharges):
             return answers_path(self._installation.settings.home, charge.run_id).is_file()
         return _of_folder(self._installation, charge.run_id) is not None
 
+    @use_case(Role.OWNER, about="table_id")
     def going(self, table_id: str) -> Work | None:
         """Return the preview of a table that is in progress, after tending, or None."""
         self._engine.tend()
         return going_preview(self._installation.store, table_id)
 
+    @use_case(Role.OWNER, about="preview_id")
     def result(self, preview_id: str) -> Preview | None:
         """Return what a preview counted; None if it has not ended, or failed."""
         released = [one for one in self._installation.ledger.charges_of(preview_id) if one.certificate_id]
         return _of_folder(self._installation, preview_id) if released else None
 
+    @use_case(Role.OWNER, about="name")
     def of_account(self, name: str) -> tuple[tuple[Charge, Preview], ...]:
         """Return the previews of an account that were counted, the newest first, each with its charge."""
         account = self._installation.store.accounts.named(name)
@@ -524,6 +531,7 @@ def _spend(installation: Installation, work: Work, task: EarlyTask, answers: Ans
     ledger = installation.ledger
     charge = charge_of(installation, work, task.account_id, ChargeState.RESERVED, ChargeState.SPENT)
     if charge.state is ChargeState.RESERVED:
+        require_still_owner(installation.roles, work.owner)
         answers.begin({"asked": _digest(task.text)})
         return ledger.spend(charge, config=task.text)
     facts = answers.go_on()

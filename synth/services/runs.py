@@ -10,12 +10,12 @@ from pathlib import Path
 
 from synth.errors import JobError, LedgerError, SynthError, TableError
 from synth.ledger.charging import OTHER_THAN_RESERVED, charge_in, require_as_reserved, require_open
-from synth.ledger.ledger import Ledger
 from synth.ledger.notes import WENT_ON, WENT_ON_ELSEWHERE
 from synth.privacy.table import PrivateTable
 from synth.progress import Progress
 from synth.schema import RunConfig, parse_config
 from synth.services import run_folder
+from synth.services.access import require_still_owner
 from synth.services.course import OWNER_PHASE
 from synth.services.devices import CONTINUED_ON_CPU, DeviceChoice, planned_device
 from synth.services.finding import finding_of
@@ -85,7 +85,7 @@ def carry_out(
     with AnswerFile(path, key=key, run_id=run_id) as answers:
         _require_own(store.runs[run_id], run)
         _require_table(installation, run)
-        charge, begun_on = _spend(installation.ledger, run, answers, device)
+        charge, begun_on = _spend(installation, run, answers, device)
         store.runs.note_device(run_id, device)
         train, *held_out = _open(installation, run, config)
         fitted = fit_and_sample(config, train, timer, holdout=next(iter(held_out), None), kept=answers)
@@ -204,16 +204,17 @@ def _require_table(installation: Installation, run: Run) -> None:
         raise TableError("The table of this run was deleted. Upload it again.")
 
 
-def _spend(ledger: Ledger, run: Run, answers: AnswerFile, device: str) -> tuple[Charge, str]:
+def _spend(installation: Installation, run: Run, answers: AnswerFile, device: str) -> tuple[Charge, str]:
     """Spend the reservation of a run, or find that an earlier worker did; also return the device that it began on.
 
     The configuration must be the one of the reservation and, if the run continues, the one that it began with.
     """
-    digest = hashlib.sha256(run.config.encode()).hexdigest()
+    digest, ledger = hashlib.sha256(run.config.encode()).hexdigest(), installation.ledger
     for charge in ledger.charges_of(run.id):
         if charge.account_id != run.account_id:
             raise LedgerError(OTHER_THAN_RESERVED)
         if charge.state is ChargeState.RESERVED:
+            require_still_owner(installation.roles, run.owner)
             answers.begin({"config": digest, "device": device})
             return ledger.spend(charge, config=run.config), device
         if charge.state is ChargeState.SPENT and run.went_on:

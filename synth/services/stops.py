@@ -14,7 +14,9 @@ from datetime import datetime
 from synth.errors import AttackError, InputError
 from synth.estimators import describe
 from synth.generators.options import build_options
+from synth.ledger.rulings import Role
 from synth.schema import RunConfig, schema_from_document, schema_to_document
+from synth.services.access import ITSELF, Access, internal, use_case
 from synth.store import EventKind, Store
 from synth.version import __version__
 
@@ -76,11 +78,14 @@ class Stops:
     Parameters
     ----------
     store : Store
+    access : Access
+        Who asks; by default the program itself.
     """
 
-    def __init__(self, store: Store) -> None:
-        self._store = store
+    def __init__(self, store: Store, *, access: Access = ITSELF) -> None:
+        self._store, self.access = store, access
 
+    @internal
     def record(self, config: RunConfig, incident: str, attacks: str) -> None:
         """Stop every release with this configuration, until someone clears the incident."""
         detail = {
@@ -91,8 +96,12 @@ class Stops:
         }
         self._store.events.add(EventKind.RELEASE_STOPPED, detail=detail)
 
+    @use_case(Role.ADMIN, Role.AUDITOR)
     def all(self) -> tuple[Stop, ...]:
         """Return all stops, oldest first, including cleared ones."""
+        return self._all()
+
+    def _all(self) -> tuple[Stop, ...]:
         cleared = {event.detail["incident"]: event for event in self._store.events.of_kind(EventKind.STOP_CLEARED)}
         found = []
         for event in self._store.events.of_kind(EventKind.RELEASE_STOPPED):
@@ -110,14 +119,19 @@ class Stops:
             )
         return tuple(found)
 
+    @use_case(Role.OWNER)
     def of(self, config: RunConfig) -> Stop | None:
         """Return the stop of a configuration, or None."""
-        standing = [stop for stop in self.all() if stop.cleared_by is None]
+        return self._of(config)
+
+    def _of(self, config: RunConfig) -> Stop | None:
+        standing = [stop for stop in self._all() if stop.cleared_by is None]
         if not standing:
             return None
         digest = configuration_digest(config)
         return next((stop for stop in standing if stop.configuration == digest), None)
 
+    @internal
     def check(self, config: RunConfig) -> None:
         """Refuse a configuration that a rehearsal has stopped.
 
@@ -126,10 +140,11 @@ class Stops:
         AttackError
             With the incident, and how to clear it.
         """
-        stop = self.of(config)
+        stop = self._of(config)
         if stop is not None:
             raise AttackError(stop.sentence, incident=stop.incident)
 
+    @use_case(Role.ADMIN)
     def clear(self, incident: str, *, who: str, because: str) -> None:
         """Allow releases with the configuration of an incident again; who cleared it and why is kept.
 
@@ -140,7 +155,7 @@ class Stops:
         """
         if not because.strip():
             raise InputError("Give the reason for clearing the incident after --because; it is kept with the incident.")
-        if not any(stop.incident == incident and stop.cleared_by is None for stop in self.all()):
+        if not any(stop.incident == incident and stop.cleared_by is None for stop in self._all()):
             raise InputError(f"The incident '{incident}' stops nothing. synth incidents lists those that do.")
         self._store.events.add(
             EventKind.STOP_CLEARED, who=who, detail={"incident": incident, "because": because.strip()}

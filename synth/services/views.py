@@ -3,28 +3,43 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from functools import lru_cache
-from typing import Literal
+from functools import lru_cache, partial
+from typing import Any, Literal
 
 from synth.errors import SynthError
 from synth.estimators import promised_epsilon
 from synth.ledger.ledger import Ledger
+from synth.ledger.rulings import Policy
 from synth.names import numbered
 from synth.reading.more.statistical import Described
 from synth.reports.expected import Forecast
 from synth.reports.forecast import forecast
 from synth.schema import Neighbours, parse_config
 from synth.services.installation import Installation
-from synth.store import Account, Charge, ChargeState, Run, Store, WorkState, now
+from synth.store import (
+    Account,
+    Charge,
+    ChargeState,
+    Decision,
+    DecisionKind,
+    Ruling,
+    RulingKind,
+    Run,
+    Store,
+    WorkState,
+    now,
+)
 from synth.system.disk import fullest, has_no_room
 
 __all__ = [
     "AccountView",
     "BudgetPart",
+    "DecisionView",
     "DraftColumn",
+    "KeptTable",
     "LedgerRow",
     "Plan",
     "ReceivedTable",
@@ -34,6 +49,7 @@ __all__ = [
     "account_view",
     "added_worth",
     "cell_words",
+    "decision_view",
     "has_spent",
     "ledger_row",
     "row_epsilon_of_config",
@@ -93,6 +109,18 @@ class ReceivedTable:
 
 
 @dataclass(frozen=True, slots=True)
+class KeptTable:
+    """What an administrator sees of a table in the encrypted store: whose it is, its size, and when it is deleted."""
+
+    table_id: str
+    account: str
+    owner: str
+    size_bytes: int
+    created: datetime
+    keep_until: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
 class BudgetPart:
     """One line of "where the budget goes": its share of mu^2, and the epsilon it would cost alone."""
 
@@ -106,7 +134,8 @@ class BudgetPart:
 class Plan:
     """What a run would cost and give, from declared facts only.
 
-    ``refusal`` says why the run would be refused, or is None.
+    ``refusal`` says why the run would be refused, or is None; ``approval`` says what a second person still has to
+    approve, or what the policy does not allow, and ``can_ask`` whether that can be asked for now.
     """
 
     parts: tuple[BudgetPart, ...]
@@ -116,6 +145,8 @@ class Plan:
     simple_sum_after: float
     epsilon_cap: float | None
     refusal: str | None
+    approval: str | None = None
+    can_ask: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,6 +225,48 @@ class LedgerRow:
         return (
             f"{self.time:%Y-%m-%d %H:%M}  {self.account}  #{self.sequence}  {cost}  run {self.run_id}  {self.purpose}"
         )
+
+
+@dataclass(frozen=True, slots=True)
+class DecisionView:
+    """One decision about an account, or about the whole installation where ``account`` is empty."""
+
+    time: datetime
+    account: str
+    who: str
+    what: str
+
+    @property
+    def line(self) -> str:
+        """The decision as a line of text."""
+        return f"{self.time:%Y-%m-%d %H:%M}  {self.account or 'installation'}  {self.who or 'the program'}: {self.what}"
+
+
+def decision_view(decision: Decision | Ruling, account: str) -> DecisionView:
+    """Return a decision in words."""
+    return DecisionView(decision.time, account, decision.who, _WORDS[decision.kind](decision.body))
+
+
+def _limit(body: Mapping[str, Any]) -> str:
+    return "no limit" if body["epsilon"] is None else f"limit epsilon {body['epsilon']:g} at delta {body['delta']:g}"
+
+
+def _verdict(word: str, body: Mapping[str, Any]) -> str:
+    return f"{word} request {body['request']} of {body['asked_by']}, epsilon {body['epsilon']:g}: {body['because']}"
+
+
+_WORDS: Mapping[DecisionKind | RulingKind, Callable[[Mapping[str, Any]], str]] = {
+    DecisionKind.UNIT: lambda body: f"protects one {body['protects']}",
+    DecisionKind.CELLS: lambda body: "the cells that all runs protect",
+    DecisionKind.CAP: _limit,
+    DecisionKind.FROZEN: lambda body: "frozen",
+    DecisionKind.THAWED: lambda body: "accepted as complete",
+    DecisionKind.OWNER: lambda body: f"handed over to {body['owner']}",
+    DecisionKind.APPROVED: partial(_verdict, "approved"),
+    DecisionKind.REFUSED: partial(_verdict, "refused"),
+    RulingKind.USER: lambda body: f"{body['name']}: {', '.join(body['roles']) or 'no role'}",
+    RulingKind.POLICY: lambda body: f"policy: {'; '.join(Policy(**body).lines)}",
+}
 
 
 def ledger_row(charge: Charge, account: str, store: Store) -> LedgerRow:

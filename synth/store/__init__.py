@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from synth.store.accounts import Account, check_same_promise, display_name, promise_of_config
+from synth.store.accounts import SINGLE_USER, Account, check_same_promise, display_name, promise_of_config
 from synth.store.engine import PATIENCE_SECONDS, patient
 from synth.store.entries import Charge, ChargeState, Decision, DecisionKind, Event, EventKind, LedgerHead, SealedRelease
 from synth.store.layout import now
+from synth.store.rulings import Ruling, RulingKind
 from synth.store.runs import Run
 from synth.store.store import Store
 from synth.store.tables import Drafts, SavedDraft, StoredTable, TableKind, TableState
@@ -13,6 +14,7 @@ from synth.store.work import Work, WorkKind, WorkState
 
 __all__ = [
     "PATIENCE_SECONDS",
+    "SINGLE_USER",
     "Account",
     "Charge",
     "ChargeState",
@@ -22,6 +24,8 @@ __all__ = [
     "Event",
     "EventKind",
     "LedgerHead",
+    "Ruling",
+    "RulingKind",
     "Run",
     "SavedDraft",
     "SealedRelease",

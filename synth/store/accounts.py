@@ -24,16 +24,27 @@ from sqlalchemy import (
 )
 from sqlalchemy.dialects import postgresql, sqlite
 
-from synth.errors import InputError, PrivacyError
+from synth.errors import InputError, NotAllowedError, PrivacyError
 from synth.names import one_form
 from synth.schema import Neighbours, PrivacyUnit
 from synth.store.engine import Transactions, patient
 from synth.store.layout import IDENTITY, METADATA, Moment, Named, now
 
-__all__ = ["Account", "Accounts", "check_same_promise", "display_name", "promise_of_config", "unit_values"]
+__all__ = [
+    "SINGLE_USER",
+    "Account",
+    "Accounts",
+    "check_same_promise",
+    "display_name",
+    "promise_of_config",
+    "unit_values",
+]
 
 ONE_CELL = "Protects ONE CELL; class labels, class sizes and the number of rows are not protected"
 
+
+SINGLE_USER = "owner"
+"""The name of the only user of an installation without a login, in every record."""
 
 MAXIMUM_NAME_LENGTH = 120
 """Most characters of a typed name of an account, a table or a person."""
@@ -46,7 +57,7 @@ class Account:
     ``neighbours`` and ``protects`` are None until the first table is described, because a table is uploaded before its
     privacy unit is declared. All charges protect the same unit: either ``id_column``, and then all rows with one of its
     ids together, or ``rows_per_unit``; both are None until the first run. ``epsilon_cap`` and ``delta_cap`` are both
-    None until a cap is set. A frozen account refuses new charges.
+    None until a cap is set. A frozen account refuses new charges. The tables and runs are those of its ``owner``.
     """
 
     id: str
@@ -59,6 +70,7 @@ class Account:
     delta_cap: float | None
     frozen: bool
     created: datetime
+    owner: str = SINGLE_USER
 
     @property
     def has_unit(self) -> bool:
@@ -93,6 +105,7 @@ ACCOUNTS = Table(
     Column("frozen", Boolean, nullable=False),
     Column("split_key", LargeBinary),
     Column("created", Moment, nullable=False),
+    Column("owner", String(120), nullable=False),
 )
 
 _SHOWN = [column for column in ACCOUNTS.columns if column.name != "split_key"]
@@ -105,28 +118,49 @@ class Accounts:
         self._transactions = transactions
 
     @patient
-    def open(self, name: str) -> Account:
-        """Return the account of this name, created without a promise and without a cap if there is none."""
+    def open(self, name: str, owner: str | None = None) -> Account:
+        """Return the account of this name, created without a promise and without a cap if there is none.
+
+        ``owner`` is as in :meth:`open_in`.
+        """
         found = self.named(name)
         if found is not None:
-            return found
+            return _owned(found, owner)
         with self._transactions.writing() as connection:
-            return self.open_in(connection, name)
+            return self.open_in(connection, name, owner)
 
-    def open_in(self, connection: Connection, name: str) -> Account:
-        """Return the account of this name, created if there is none, inside the caller's transaction."""
+    def open_in(self, connection: Connection, name: str, owner: str | None = None) -> Account:
+        """Return the account of this name, created if there is none, inside the caller's transaction.
+
+        Parameters
+        ----------
+        connection : Connection
+        name : str
+        owner : str, optional
+            The user who asks, to whom a new account belongs; by default nobody in particular.
+
+        Raises
+        ------
+        NotAllowedError
+            If it belongs to another user.
+        """
         name = display_name(name, what="The account")
         dialect = sqlite if connection.dialect.name == "sqlite" else postgresql
-        made = dialect.insert(ACCOUNTS).values(id=str(uuid4()), name=name, frozen=False, created=now())
+        made = dialect.insert(ACCOUNTS).values(
+            id=str(uuid4()), name=name, frozen=False, created=now(), owner=owner or SINGLE_USER
+        )
         connection.execute(made.on_conflict_do_nothing(index_elements=[ACCOUNTS.c.name]))
         account_id = connection.execute(select(ACCOUNTS.c.id).where(ACCOUNTS.c.name == name)).scalar_one()
-        return self.lock(connection, account_id)
+        return _owned(self.lock(connection, account_id), owner)
 
     @patient
-    def ensure(self, name: str, neighbours: Neighbours, unit: PrivacyUnit) -> tuple[Account, bool]:
+    def ensure(
+        self, name: str, neighbours: Neighbours, unit: PrivacyUnit, owner: str | None = None
+    ) -> tuple[Account, bool]:
         """Return the account of this name with its promise fixed, created without a cap if there is none.
 
         The flag says whether the promise is new: the account did not exist, or none of its tables had been described.
+        ``owner`` is as in :meth:`open_in`.
 
         Raises
         ------
@@ -134,7 +168,7 @@ class Accounts:
             If the account exists with a different neighbouring relation or unit: one total cannot cover both.
         """
         with self._transactions.writing() as connection:
-            found = self.open_in(connection, name)
+            found = self.open_in(connection, name, owner)
             check_same_promise(found, neighbours, unit)
             return self.settle_promise(connection, found, neighbours, unit), found.neighbours is None
 
@@ -163,7 +197,7 @@ class Accounts:
         return self._transactions.read(select(*_SHOWN).order_by(ACCOUNTS.c.name), Account)
 
     def note(self, connection: Connection, account_id: str, **values: Any) -> Account:
-        """Change what may change in an account (cap, freeze) as the ledger has decided, under its lock."""
+        """Change what may change in an account (cap, freeze, owner) as the ledger has decided, under its lock."""
         connection.execute(update(ACCOUNTS).where(ACCOUNTS.c.id == account_id).values(**values))
         return self.read(connection, account_id)
 
@@ -189,6 +223,15 @@ class Accounts:
     def set_sealed_split_key(self, connection: Connection, account_id: str, sealed: bytes) -> None:
         """Store the account's encrypted split key; the caller has locked the account and found none."""
         connection.execute(update(ACCOUNTS).where(ACCOUNTS.c.id == account_id).values(split_key=sealed))
+
+
+def _owned(account: Account, owner: str | None) -> Account:
+    if owner is not None and account.owner != owner:
+        raise NotAllowedError(
+            f"The account '{account.name}' belongs to another owner. Use another name, or ask an administrator to "
+            "hand it over to you."
+        )
+    return account
 
 
 def display_name(text: str, *, what: str) -> str:

@@ -138,6 +138,9 @@ class DecisionKind(StrEnum):
     CAP = "cap"
     FROZEN = "frozen"
     THAWED = "thawed"
+    OWNER = "owner"
+    APPROVED = "approved"
+    REFUSED = "refused"
 
 
 @dataclass(frozen=True, slots=True)
@@ -262,6 +265,7 @@ class EventKind(StrEnum):
     RELEASE_STOPPED = "release-stopped"
     STOP_CLEARED = "stop-cleared"
     STRAY_REMOVED = "stray-removed"
+    APPROVAL_ASKED = "approval-asked"
 
 
 @dataclass(frozen=True, slots=True)

@@ -117,7 +117,7 @@ def row_values(record: Any) -> dict[str, Any]:
 # What the database itself refuses -------------------------------------------------------------------------------------
 
 
-APPEND_ONLY = ("charges", "decisions", "events", "releases")
+APPEND_ONLY = ("charges", "decisions", "events", "releases", "rulings")
 
 IN_ORDER = {"charges": "position", "decisions": "number"}
 """Tables whose rows are numbered from 1 for each account, without gaps."""

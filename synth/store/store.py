@@ -13,6 +13,7 @@ from synth.store.accounts import Accounts
 from synth.store.engine import PATIENCE_SECONDS, Transactions, make_engine
 from synth.store.entries import Charges, Decisions, Events, Releases
 from synth.store.layout import METADATA, VERSION, create_triggers
+from synth.store.rulings import Rulings
 from synth.store.runs import Runs
 from synth.store.tables import BegunDrafts, Drafts, Tables
 from synth.store.work import WorkTable
@@ -23,7 +24,7 @@ __all__ = ["CURRENT_VERSION", "Store", "prepare", "require_layout"]
 
 
 class Store:
-    """Accounts and decisions about them, tables, runs, charges, releases and events, in SQLite or PostgreSQL.
+    """Accounts, tables, runs, charges, decisions, releases and events, in SQLite or PostgreSQL.
 
     The store keeps ciphertext and keyed hashes; it has no key and never decrypts.
 
@@ -59,6 +60,7 @@ class Store:
         self.decisions = Decisions()
         self.releases = Releases(self.transactions)
         self.events = Events(self.transactions)
+        self.rulings = Rulings(self.transactions)
 
     def _prepare(self) -> None:
         require_layout(self.transactions)

@@ -7,15 +7,31 @@ its table is uploaded has an id of its own.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from datetime import datetime
 from enum import StrEnum
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
-from sqlalchemy import BigInteger, Column, Connection, ForeignKey, String, Table, Text, delete, insert, select, update
+from sqlalchemy import (
+    BigInteger,
+    Column,
+    ColumnElement,
+    Connection,
+    ForeignKey,
+    Select,
+    String,
+    Table,
+    Text,
+    delete,
+    insert,
+    select,
+    true,
+    update,
+)
 from sqlalchemy.exc import IntegrityError
 
 from synth.errors import TableError
+from synth.store.accounts import ACCOUNTS, SINGLE_USER
 from synth.store.engine import Transactions, patient
 from synth.store.layout import DIGEST, IDENTITY, METADATA, Json, Moment, Named, now, row_values
 
@@ -164,31 +180,53 @@ BEGUN = Table(
     Column("number", BigInteger, nullable=False),
     Column("body", Json(sort_keys=False), nullable=False),
     Column("saved", Moment, nullable=False),
+    # Who typed it: it has no account yet, whose owner would say.
+    Column("owner", String(120), nullable=False),
 )
 
 
 class Drafts:
-    """The rows of ``drafts``: drafts of tables whose rows still exist."""
+    """The rows of ``drafts``: drafts of tables whose rows still exist.
+
+    Parameters
+    ----------
+    transactions : Transactions
+    owner : str, optional
+        The user whose drafts these are; by default those of all users.
+    """
 
     _rows: ClassVar[Table] = DRAFTS
 
-    def __init__(self, transactions: Transactions) -> None:
-        self._transactions = transactions
+    def __init__(self, transactions: Transactions, owner: str | None = None) -> None:
+        self._transactions, self._owner = transactions, owner
+
+    def of(self, owner: str | None) -> Self:
+        """Return the drafts of one user, or of all: no other is found, changed or listed by what is returned."""
+        return type(self)(self._transactions, owner)
 
     def find(self, table_id: str) -> SavedDraft | None:
         """Return the draft of a table, or None."""
-        query = select(self._rows).where(self._rows.c.table_id == table_id)
-        return next(iter(self._transactions.read(query, SavedDraft)), None)
+        return next(iter(self._transactions.read(self._select(self._rows.c.table_id == table_id), SavedDraft)), None)
 
     def latest(self, most: int) -> tuple[SavedDraft, ...]:
         """Return the drafts that were saved most recently, the latest first."""
-        query = select(self._rows).order_by(self._rows.c.saved.desc(), self._rows.c.table_id).limit(most)
+        query = self._select().order_by(self._rows.c.saved.desc(), self._rows.c.table_id).limit(most)
         return self._transactions.read(query, SavedDraft)
+
+    def _select(self, *conditions: ColumnElement[bool]) -> Select[Any]:
+        shown = (self._rows.c[field.name] for field in fields(SavedDraft))
+        return select(*shown).where(*conditions, self._is_own())
+
+    def _is_own(self) -> ColumnElement[bool]:
+        if self._owner is None:
+            return true()
+        own = select(TABLES.c.id).join(ACCOUNTS).where(ACCOUNTS.c.owner == self._owner)
+        return self._rows.c.table_id.in_(own)
 
     @patient
     def number(self, table_id: str) -> int:
         """Return how often the draft of a table was saved; 0 if there is none."""
-        query = select(self._rows.c.number).where(self._rows.c.table_id == table_id)
+        query = select(self._rows.c.number).where(self._rows.c.table_id == table_id, self._is_own())
         with self._transactions.reading() as connection:
             return connection.execute(query).scalar_one_or_none() or 0
 
@@ -216,9 +254,9 @@ class Drafts:
                 if not self._belongs(connection, table_id):
                     return None
                 if seen == 0:
-                    connection.execute(insert(self._rows).values(**values))
+                    connection.execute(insert(self._rows).values(**values, **self._belonging()))
                     return saved
-                as_seen = (self._rows.c.table_id == table_id) & (self._rows.c.number == seen)
+                as_seen = (self._rows.c.table_id == table_id) & (self._rows.c.number == seen) & self._is_own()
                 changed = connection.execute(update(self._rows).where(as_seen).values(**values))
         except IntegrityError:  # another process saved the first draft
             return None
@@ -226,8 +264,15 @@ class Drafts:
 
     def _belongs(self, connection: Connection, table_id: str) -> bool:
         """Whether its table still exists; it cannot be deleted until the transaction ends."""
-        state = connection.execute(select(TABLES.c.state).where(TABLES.c.id == table_id).with_for_update())
-        return bool(state.scalar_one_or_none() == TableState.STORED)
+        query = select(TABLES.c.state, TABLES.c.account_id).where(TABLES.c.id == table_id).with_for_update()
+        state, account_id = connection.execute(query).one_or_none() or (None, None)
+        owner = select(ACCOUNTS.c.owner).where(ACCOUNTS.c.id == account_id)
+        is_own = self._owner is None or connection.execute(owner).scalar_one_or_none() == self._owner
+        return bool(state == TableState.STORED) and is_own
+
+    def _belonging(self) -> dict[str, str]:
+        """Return what a new row says of its owner; of a draft with a table, the account of the table does."""
+        return {}
 
 
 class BegunDrafts(Drafts):
@@ -237,7 +282,7 @@ class BegunDrafts(Drafts):
 
     def forget(self, draft_id: str) -> None:
         """Delete a draft, because its table was uploaded or it is not wanted."""
-        self._transactions.write(delete(BEGUN).where(BEGUN.c.table_id == draft_id))
+        self._transactions.write(delete(BEGUN).where(BEGUN.c.table_id == draft_id, self._is_own()))
 
     def forget_before(self, moment: datetime) -> None:
         """Delete the drafts that have not been saved since then."""
@@ -245,3 +290,9 @@ class BegunDrafts(Drafts):
 
     def _belongs(self, connection: Connection, table_id: str) -> bool:
         return True
+
+    def _is_own(self) -> ColumnElement[bool]:
+        return true() if self._owner is None else BEGUN.c.owner == self._owner
+
+    def _belonging(self) -> dict[str, str]:
+        return {"owner": self._owner or SINGLE_USER}

@@ -8,16 +8,31 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Literal
 
 from synth.errors import ConfigError, TableError
 from synth.limits import COLUMNS
 
-__all__ = ["LOCAL_HOSTS", "ReaderLimits", "Settings", "size_text", "too_large"]
+__all__ = ["LOCAL_HOSTS", "Login", "ReaderLimits", "Settings", "size_text", "too_large"]
 
 LOCAL_HOSTS = ("localhost", "127.0.0.1")
 """Names by which a browser on the same machine reaches the server."""
 
+_CLAIM = re.compile(r"[A-Za-z0-9_-]+")
+
 _HOST = re.compile(r"\[[0-9a-f:.]+\]|[a-z0-9](?:[a-z0-9.-]*[a-z0-9])?")
+
+
+@dataclass(frozen=True, slots=True)
+class Login:
+    """How the server learns who somebody is, as ``HERMITAGE_LOGIN`` says.
+
+    ``kind`` is ``oidc`` for a provider of OpenID Connect, or ``header`` for a proxy in front that has asked already.
+    ``name`` is the claim, or the header, with the name of the user.
+    """
+
+    kind: Literal["oidc", "header"]
+    name: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +41,8 @@ class Settings:
 
     ``hosts`` are the names by which browsers may reach the server: those of the machine itself, and those in
     ``HERMITAGE_HOSTS``. ``databases`` are the servers and folders from which screens may read tables of databases, as
-    listed in ``HERMITAGE_DATABASES``; none by default.
+    listed in ``HERMITAGE_DATABASES``; none by default. ``login`` says how users are told apart; None is an installation
+    with a single user.
     """
 
     home: Path
@@ -36,7 +52,7 @@ class Settings:
     maximum_table_bytes: int = 20 * 2**30
     retention_hours: float = 24.0
     heartbeat_seconds: float = 30.0
-    approval_epsilon: float | None = None
+    login: Login | None = None
     threads: int = 0
     hosts: tuple[str, ...] = LOCAL_HOSTS
     databases: tuple[str, ...] = ()
@@ -54,11 +70,25 @@ class Settings:
             maximum_upload_bytes=int(_number(variables, "HERMITAGE_MAXIMUM_UPLOAD_MIB", 200) * 2**20),
             maximum_table_bytes=int(_number(variables, "HERMITAGE_MAXIMUM_TABLE_GIB", 20) * 2**30),
             retention_hours=_number(variables, "HERMITAGE_RETENTION_HOURS", 24.0),
-            approval_epsilon=_number(variables, "HERMITAGE_APPROVAL_EPSILON", 0.0) or None,
+            login=_login(variables.get("HERMITAGE_LOGIN", "").strip()),
             threads=int(_number(variables, "HERMITAGE_THREADS", 0)),
             hosts=_hosts(variables),
             databases=tuple(filter(None, map(str.strip, variables.get("HERMITAGE_DATABASES", "").split(",")))),
         )
+
+
+def _login(text: str) -> Login | None:
+    if not text:
+        return None
+    kind, colon, name = text.partition(":")
+    if kind == "oidc" and (not colon or _CLAIM.fullmatch(name)):
+        return Login("oidc", name or "email")
+    if kind == "header" and _CLAIM.fullmatch(name):
+        return Login("header", name)
+    raise ConfigError(
+        "The environment variable HERMITAGE_LOGIN must be oidc, oidc:CLAIM or header:NAME, for example "
+        "header:X-Forwarded-User."
+    )
 
 
 def _hosts(variables: Mapping[str, str]) -> tuple[str, ...]:

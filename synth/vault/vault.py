@@ -92,6 +92,7 @@ class Vault:
         name: str,
         account_id: str | None = None,
         account_name: str | None = None,
+        user: str | None = None,
         kind: TableKind = TableKind.TABLE,
         form: str | None = None,
         retention: timedelta | None = None,
@@ -110,6 +111,8 @@ class Vault:
             For display only; never a path.
         account_id, account_name : str
             Its account, by either; a new name opens an account.
+        user : str, optional
+            To whom the account has to belong, or will if it is new.
         kind : TableKind
         form : str, optional
             Format of its file, as JSON.
@@ -153,7 +156,7 @@ class Vault:
                     if account_id is not None:
                         owner = accounts.lock(connection, account_id)
                     else:
-                        owner = accounts.open_in(connection, str(account_name))
+                        owner = accounts.open_in(connection, str(account_name), user)
                     head = self._ledger.verified_head(connection, owner.id)
                     self._headers.write(
                         Header(table_id, owner.id, key.hex(), size, head.count, head.digest, head.decisions)
