@@ -124,6 +124,33 @@ def test_pages_cache_nothing_that_came_from_rows() -> None:
     ]
 
 
+BEHIND_USE_CASES = {"store", "vault", "ledger", "keys", "engine", "installation", "roles"}
+"""What the application has and no user asks for by itself: nothing there says who may."""
+
+
+def reached(source: ast.Module) -> set[str]:
+    """Return what the code of a screen takes from the application, past the use cases or as the program itself."""
+    found = {
+        node.attr
+        for node in ast.walk(source)
+        if isinstance(node, ast.Attribute) and ast.unparse(node.value).endswith("application()")
+    }
+    named = {node.id for node in ast.walk(source) if isinstance(node, ast.Name)}
+    return (found & BEHIND_USE_CASES) | (named & {"whole_application"})
+
+
+def test_screens_ask_by_use_cases_alone() -> None:
+    """Each of those says who may ask (``synth/services/access.py``); the program itself acts in three places."""
+    as_the_program = {"pages/ui/session.py", "pages/ui/guards.py", "pages/server/serving.py"}
+    for path in SCREENS:
+        name = path.relative_to(ROOT).as_posix()
+        # The queue is tended and what is too old deleted by the server, whoever is there.
+        allowed = {"whole_application", "engine"} if name in as_the_program else set()
+        assert reached(tree(path)) <= allowed, name
+    assert reached(ast.parse("application().store.runs.all()")) == {"store"}
+    assert reached(ast.parse("x = whole_application()")) == {"whole_application"}
+
+
 def test_only_the_boundary_asks_the_operating_system_for_randomness_or_opens_tables() -> None:
     beyond = [path for path in [*SOURCES, *SCREENS] if path.relative_to(ROOT).parts[:2] not in BOUNDARY]
     words = {path: path.read_text(encoding="utf-8") for path in beyond}

@@ -126,15 +126,15 @@ class Access:
             raise NotAllowedError(
                 "This belongs to another owner. Ask an administrator to hand the account over to you."
             )
-        wanted = " or ".join(role.value for role in roles)
         if not self._login and self._user == SINGLE_USER:
             raise NotAllowedError(
                 "This installation has users, and no login is set up (HERMITAGE_LOGIN), so nobody can be told apart "
                 "here. Ask an administrator."
             )
+        wanted = [role.value for role in Role if role in roles]
         raise NotAllowedError(
-            f"You are '{self._user}' here, and have not the role of {wanted}. An administrator gives it: synth user "
-            f"'{self._user}' --roles {roles[0].value}"
+            f"You are '{self._user}' here, and this needs the role of {' or '.join(wanted)}. An administrator gives "
+            f"it: synth user '{self._user}' --roles {wanted[0]}"
         )
 
     def account_of(self, about: Subject, value: Any) -> Account | None:
@@ -195,6 +195,15 @@ class UseCase:
     roles: frozenset[Role] | None
     subject: Subject | None = None
 
+    def require(self, access: Access, about: Any = None) -> None:
+        """Refuse a user who may not ask for it, as :meth:`Access.require` does; ``about`` is the subject's value."""
+        if self.roles is None or access.is_the_program:
+            return
+        # Whoever has none of the roles is told nothing about what exists.
+        access.require(*self.roles)
+        if self.subject is not None:
+            access.require(*self.roles, subject=access.account_of(self.subject, about))
+
 
 class HasAccess(Protocol):
     """A service with use cases."""
@@ -212,22 +221,18 @@ def use_case(*roles: Role, about: Subject | None = None) -> Callable[[_C], _C]:
         The parameter that says whose account it is about. An owner is refused where it is another owner's; where the
         account does not exist yet, it will be the caller's.
     """
+    case = UseCase(frozenset(roles), about)
 
     def marked(method: _C) -> _C:
         signature = inspect.signature(method)
 
         @functools.wraps(method)
         def checked(self: HasAccess, *given: Any, **named: Any) -> Any:
-            access = self.access
-            if not access.is_the_program:
-                # Whoever has none of the roles is told nothing about what exists.
-                access.require(*roles)
-                if about is not None:
-                    value = signature.bind(self, *given, **named).arguments.get(about)
-                    access.require(*roles, subject=access.account_of(about, value))
+            value = signature.bind(self, *given, **named).arguments.get(about) if about is not None else None
+            case.require(self.access, value)
             return method(self, *given, **named)
 
-        checked.use_case = UseCase(frozenset(roles), about)  # type: ignore[attr-defined]
+        checked.use_case = case  # type: ignore[attr-defined]
         return checked  # type: ignore[return-value]
 
     return marked

@@ -101,8 +101,8 @@ class Approvals:
             If nobody else can approve it, or the policy does not allow it.
         """
         policy = self._roles.policy()
-        require_small(policy, promised_epsilon(config))
-        if not needs_approval(policy, promised_epsilon(config)):
+        _require_small(policy, promised_epsilon(config))
+        if not _needs_approval(policy, promised_epsilon(config)):
             raise InputError("This release needs no approval: start it.")
         if self.access.is_single_user:
             raise ApprovalRequiredError(_alone(policy, promised_epsilon(config)))
@@ -158,7 +158,7 @@ class Approvals:
     def can_be_asked(self, config: RunConfig, *, after_refusal: bool = True) -> bool:
         """Whether a release needs an approval that can be asked for now."""
         policy, epsilon = self._roles.policy(), promised_epsilon(config)
-        if not needs_approval(policy, epsilon) or not is_small(policy, epsilon) or self.access.is_single_user:
+        if not _needs_approval(policy, epsilon) or not _is_small(policy, epsilon) or self.access.is_single_user:
             return False
         latest = self._latest(config)
         return latest is None or latest.state == "used" or (after_refusal and latest.state == "refused")
@@ -183,8 +183,8 @@ class Approvals:
             What to do about it.
         """
         policy, epsilon = self._roles.policy(), promised_epsilon(config)
-        require_small(policy, epsilon)
-        if not needs_approval(policy, epsilon):
+        _require_small(policy, epsilon)
+        if not _needs_approval(policy, epsilon):
             return None
         if self.access.is_single_user:
             raise ApprovalRequiredError(_alone(policy, epsilon))
@@ -262,17 +262,17 @@ def _digest(config: RunConfig) -> str:
     return asked_digest(json.dumps(config_to_mapping(config.published())))
 
 
-def needs_approval(policy: Policy, epsilon: float) -> bool:
+def _needs_approval(policy: Policy, epsilon: float) -> bool:
     """Whether the policy asks for a second person at an epsilon."""
     return policy.approval_epsilon is not None and epsilon > policy.approval_epsilon
 
 
-def is_small(policy: Policy, epsilon: float) -> bool:
+def _is_small(policy: Policy, epsilon: float) -> bool:
     """Whether the policy allows an epsilon to a release, approved or not."""
     return policy.release_epsilon is None or epsilon <= policy.release_epsilon
 
 
-def require_small(policy: Policy, epsilon: float) -> None:
+def _require_small(policy: Policy, epsilon: float) -> None:
     """Refuse an epsilon that the policy allows to no release.
 
     Raises
@@ -280,7 +280,7 @@ def require_small(policy: Policy, epsilon: float) -> None:
     ApprovalRequiredError
         With the limit.
     """
-    if not is_small(policy, epsilon):
+    if not _is_small(policy, epsilon):
         raise ApprovalRequiredError(
             f"The policy of this installation allows at most epsilon {policy.release_epsilon:g} for one release, and "
             f"this one has {epsilon:g}. Use a smaller epsilon, or ask an administrator."
@@ -294,8 +294,8 @@ def require_without_approval(policy: Policy, epsilon: float, what: str) -> None:
     ------
     ApprovalRequiredError
     """
-    require_small(policy, epsilon)
-    if needs_approval(policy, epsilon):
+    _require_small(policy, epsilon)
+    if _needs_approval(policy, epsilon):
         raise ApprovalRequiredError(
             f"Above epsilon {policy.approval_epsilon:g} a second person has to approve, which is possible for a "
             f"release and not for {what}. Use a smaller epsilon for it."

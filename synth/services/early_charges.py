@@ -20,7 +20,7 @@ from synth.ledger.rulings import Role
 from synth.ledger.spending import Cost, CostOf
 from synth.privacy.accounting import PrivacyBudget
 from synth.schema import RunConfig, Schema, TableFormat, config_to_mapping, parse_format, parse_schema
-from synth.services.access import Access, use_case
+from synth.services.access import ITSELF, Access, use_case
 from synth.services.approvals import limit_by_policy, require_without_approval
 from synth.services.installation import Installation
 from synth.services.intake import Intake, Reading
@@ -133,7 +133,9 @@ class EarlyCharges:
     purpose: ClassVar[str]
     """Shown in the ledger."""
 
-    def __init__(self, installation: Installation, engine: LocalEngine, intake: Intake, *, access: Access) -> None:
+    def __init__(
+        self, installation: Installation, engine: LocalEngine, intake: Intake, *, access: Access = ITSELF
+    ) -> None:
         self._installation, self._engine, self._intake, self.access = installation, engine, intake, access
 
     def _require_policy(self, epsilon: float) -> None:

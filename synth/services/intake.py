@@ -18,7 +18,7 @@ from synth.reports.losses import Losses
 from synth.schema import Column, RunConfig, TableFormat, format_to_mapping, parse_format
 from synth.schema.schema import LinkedTables
 from synth.schema.source import DatabaseSource
-from synth.services.access import Access, internal, use_case
+from synth.services.access import ITSELF, Access, internal, use_case
 from synth.services.databases import form_of_rows, rows_of
 from synth.services.first_reading import read_once
 from synth.services.inspection import Header, inspect_header
@@ -67,7 +67,7 @@ class Intake:
         vault: Vault,
         ledger: Ledger,
         *,
-        access: Access,
+        access: Access = ITSELF,
         limits: ReaderLimits | None = None,
         headers: Headers | None = None,
     ) -> None:

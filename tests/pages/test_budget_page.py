@@ -282,18 +282,6 @@ def test_a_weak_promise_is_called_weak() -> None:
 
 
 @pytest.mark.thorough
-def test_above_the_level_of_the_installation_the_page_says_that_a_run_is_refused(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setenv("HERMITAGE_APPROVAL_EPSILON", "4")
-    app = set_epsilon(described(), 8.0)
-    assert (
-        "At ε = 8 the promise is weak: see 'What it buys'. This installation refuses more than ε = 4: a run "
-        "cannot start." in texts(app)
-    )
-
-
-@pytest.mark.thorough
 @pytest.mark.parametrize("epsilon", [0.1, 0.25, 0.5])
 def test_nothing_negative_is_said_about_a_small_epsilon(epsilon: float) -> None:
     app = set_epsilon(described(), epsilon)
