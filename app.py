@@ -14,7 +14,7 @@ from pages.server.uploads import EncryptedUploads
 from pages.ui.frame import brand, footer, header, sidebar_at_first
 from pages.ui.guards import guard, quiet_logs
 from pages.ui.login import ask_to_sign_in, user_name
-from pages.ui.session import application, keep_address, keeping_draft, say_what_changed_elsewhere
+from pages.ui.session import keep_address, keeping_draft, say_what_changed_elsewhere, standing
 from synth.errors import ConfigError
 from synth.ledger.rulings import Role
 from synth.system.settings import Settings
@@ -41,9 +41,7 @@ def screens() -> None:
         with guard():
             page.run()
         return
-    offered: dict[str, str] = {}
-    with guard():
-        offered = _offered()
+    offered = _offered()
     page = st.navigation(
         [st.Page(f"pages/{name}.py", title=title, default=name == "start") for name, title in offered.items()],
         expanded=True,
@@ -65,12 +63,11 @@ def screens() -> None:
 
 def _offered() -> dict[str, str]:
     """Return the screens of a user by the name of their file; what a screen asks for is checked again by services."""
-    access = application().access
-    roles = access.roles
+    roles, single = standing()
     offered = {"start": "Start"}
     if Role.OWNER in roles:
         offered |= _STEPS | {"compare": "Compare"}
-    if not access.is_single_user and roles & {Role.OWNER, Role.APPROVER}:
+    if not single and roles & {Role.OWNER, Role.APPROVER}:
         offered["approvals"] = "Approvals"
     if roles & {Role.OWNER, Role.AUDITOR, Role.ADMIN}:
         offered["ledger"] = "Ledger"

@@ -52,8 +52,9 @@ def users() -> None:
             "(HERMITAGE_LOGIN) and give the first user the role of admin."
         )
     with st.form("give-roles", border=True):
-        name = st.text_input("User, as the login names them", key="user-name")
-        roles = st.multiselect(
+        left, right = st.columns(2)
+        name = left.text_input("User, as the login names them", key="user-name")
+        roles = right.multiselect(
             "Roles",
             [role.value for role in Role],
             key="user-roles",
@@ -70,8 +71,9 @@ def users() -> None:
         return
     with st.form("hand-over", border=True):
         st.markdown("Hand an account over, with its tables, drafts and runs.")
-        account = st.selectbox("Account", names, key="hand-over-account")
-        owner = st.selectbox("New owner", owners, key="hand-over-owner")
+        left, right = st.columns(2)
+        account = left.selectbox("Account", names, key="hand-over-account")
+        owner = right.selectbox("New owner", owners, key="hand-over-owner")
         if st.form_submit_button("Hand over"):
             with guard():
                 application().hand_over(str(account), str(owner))
@@ -83,9 +85,10 @@ def policy() -> None:
     st.header("Policy")
     held = application().policy()
     with st.form("policy", border=True):
+        places = [*st.columns(2), *st.columns(2)]
         given = {
-            name: st.number_input(words, min_value=0.0, value=getattr(held, name), format="%g", key=name, help=text)
-            for name, words, text in _POLICY
+            name: place.number_input(words, min_value=0.0, value=getattr(held, name), format="%g", key=name, help=text)
+            for place, (name, words, text) in zip(places, _POLICY, strict=True)
         }
         note("Leave a field empty for no limit.")
         if st.form_submit_button("Set the policy"):

@@ -10,6 +10,7 @@ from pages.ui.draft import fill_from_config, take_table
 from pages.ui.frame import ONE_OWNER
 from pages.ui.guards import through_the_application
 from pages.ui.latest import latest_work
+from pages.ui.login import user_name
 from pages.ui.session import (
     MOST_BUNDLE_MEGABYTES,
     application,
@@ -17,6 +18,7 @@ from pages.ui.session import (
     forget_widgets,
     go,
     show_refusal,
+    standing,
     start_again,
     taking,
     uploader_key,
@@ -43,10 +45,10 @@ def screen() -> None:
         "and a certificate that anyone can check."
     )
 
-    access = application().access
-    is_owner = Role.OWNER in access.roles
-    if not access.roles:
-        st.info(f"You are signed in as {plain(access.name)}, and have no role here yet. Ask an administrator for one.")
+    roles, single = standing()
+    is_owner = Role.OWNER in roles
+    if not roles:
+        st.info(f"You are signed in as {plain(user_name())}, and have no role here yet. Ask an administrator for one.")
     if is_owner:
         demonstration, begin, verify = st.columns(3, border=True)
         _ways_in(demonstration, begin)
@@ -85,7 +87,7 @@ def screen() -> None:
         latest_work()
 
     st.header("What this does not do")
-    said = (*NOT_PROMISED, ONE_OWNER) if access.is_single_user else NOT_PROMISED
+    said = (*NOT_PROMISED, ONE_OWNER) if single else NOT_PROMISED
     st.markdown("\n".join(f"- {sentence}" for sentence in said))
 
 

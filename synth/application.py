@@ -88,7 +88,8 @@ class Application:
 
     def _act_for(self, access: Access) -> None:
         self.access = access
-        self.drafts, self.begun = self.store.drafts.of(access.owner), self.store.begun.of(access.owner)
+        owner = access.owner
+        self.drafts, self.begun = self.store.drafts.of(owner), self.store.begun.of(owner)
         self.stops = Stops(self.store, access=access)
         self.approvals = Approvals(self.store, self.ledger, self.roles, access=access)
         self.rehearsals = Rehearsals(self.installation, self.engine, access=access)
@@ -175,7 +176,7 @@ class Application:
         return [account_view(account, self.ledger, self.store) for account in self._accounts()]
 
     def _accounts(self) -> list[Account]:
-        return [account for account in self.store.accounts.all() if self.access.sees(account)]
+        return self.access.seen(self.store.accounts.all())
 
     @use_case(Role.OWNER, Role.AUDITOR, Role.ADMIN, about="name")
     def account(self, name: str) -> AccountView:

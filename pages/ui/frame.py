@@ -9,10 +9,11 @@ import streamlit as st
 
 from pages.ui.draft import missing_answers
 from pages.ui.evidence import legend
-from pages.ui.login import offer_sign_out
-from pages.ui.session import application, draft, own_table
+from pages.ui.login import offer_sign_out, user_name
+from pages.ui.session import application, draft, own_table, standing
 from pages.ui.words import amount, note, plain
 from synth.errors import DatabaseAwayError, InputError, SynthError
+from synth.ledger.rulings import Role
 from synth.schema import PrivacyUnit
 from synth.version import __version__
 
@@ -88,6 +89,8 @@ def header() -> None:
     """Say which table this is, who is protected and how much epsilon is left, above every page."""
     if st.context.theme.type == "dark":
         st.html(_DARK_BUTTONS)
+    if Role.OWNER not in standing()[0]:
+        return
     table = own_table()
     line = "No table is open"
     if table is not None:
@@ -102,12 +105,12 @@ def header() -> None:
 
 def footer() -> None:
     """Say which version this is, who sees what is here, and that no page asks elsewhere, below every page."""
-    access = application().access
-    if access.is_single_user:
+    roles, single = standing()
+    if single:
         note(f"Hermitage {__version__} · {ONE_OWNER} {_OUTSIDE}")
         return
-    said = ", ".join(sorted(access.roles)) or "no role yet: an administrator gives roles"
-    note(f"Hermitage {__version__} · You are {plain(access.name)} ({said}). {_OUTSIDE}")
+    said = ", ".join(sorted(roles)) or "no role yet: an administrator gives roles"
+    note(f"Hermitage {__version__} · You are {plain(user_name())} ({said}). {_OUTSIDE}")
     offer_sign_out()
 
 

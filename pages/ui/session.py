@@ -30,6 +30,7 @@ from pages.ui.login import user_name
 from pages.ui.words import note, plain
 from synth.application import Application
 from synth.errors import DatabaseAwayError, SynthError
+from synth.ledger.rulings import Role
 from synth.services.recognition import Recognised
 from synth.services.views import ReceivedTable
 from synth.store import Drafts, SavedDraft, now
@@ -110,6 +111,18 @@ def whole_application() -> Application:
 def application() -> Application:
     """Return the application as the user of this session has it."""
     return whole_application().as_user(user_name())
+
+
+def standing() -> tuple[frozenset[Role], bool]:
+    """Return the roles of the user, and whether there is a single user.
+
+    Where the installation cannot be opened, these are all: the screen itself says what is wrong, whichever it is.
+    """
+    try:
+        access = application().access
+        return access.roles, access.is_single_user
+    except SynthError:
+        return frozenset(Role), True
 
 
 def draft() -> Draft:

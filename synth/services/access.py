@@ -12,7 +12,7 @@ import functools
 import inspect
 import os
 import pwd
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol, TypeVar
@@ -72,15 +72,12 @@ class Access:
     @property
     def is_single_user(self) -> bool:
         """Whether the installation has no users and no login: whoever reaches it may do everything."""
-        return not self._login and not self._all()
-
-    def _all(self) -> dict[str, frozenset[Role]]:
-        return {} if self._known is None else self._known.all()
+        return self._standing() is None
 
     @property
     def name(self) -> str:
         """The name under which what is asked for is recorded."""
-        return SINGLE_USER if self._user is None or self.is_single_user else self._user
+        return self.owner or SINGLE_USER
 
     @property
     def owner(self) -> str | None:
@@ -90,17 +87,27 @@ class Access:
     @property
     def roles(self) -> frozenset[Role]:
         """The roles of the user as they are now; a role that was taken away is gone at once."""
-        if self.is_the_program or self.is_single_user:
-            return frozenset(Role)
-        return self._all().get(str(self._user), frozenset())
+        had = None if self.is_the_program else self._standing()
+        return frozenset(Role) if had is None else had
+
+    def _standing(self) -> frozenset[Role] | None:
+        """Return the roles that the user was given; None where there are neither users nor a login."""
+        users = {} if self._known is None else self._known.all()
+        return users.get(str(self._user), frozenset()) if users or self._login else None
 
     def owns(self, account: Account) -> bool:
         """Whether an account is this user's."""
-        return self.owner is None or (account.owner == self.owner and Role.OWNER in self.roles)
+        return bool(self.own([account]))
 
-    def sees(self, account: Account) -> bool:
-        """Whether this user sees what was spent on an account."""
-        return self.owns(account) or bool(self.roles & {Role.AUDITOR, Role.ADMIN})
+    def own(self, accounts: Iterable[Account]) -> list[Account]:
+        """Return those of some accounts that are this user's."""
+        had = None if self.is_the_program else self._standing()
+        return [one for one in accounts if had is None or (Role.OWNER in had and one.owner == self._user)]
+
+    def seen(self, accounts: Iterable[Account]) -> list[Account]:
+        """Return those of some accounts of which this user sees what was spent."""
+        found = list(accounts)
+        return found if self.roles & {Role.AUDITOR, Role.ADMIN} else self.own(found)
 
     def require(self, *roles: Role, subject: Account | None = None) -> None:
         """Refuse what none of the user's roles allows.
@@ -117,15 +124,14 @@ class Access:
         NotAllowedError
             Which role is missing, or that it belongs to another owner.
         """
-        if self.is_the_program:
+        standing = None if self.is_the_program else self._standing()
+        if standing is None:
             return
-        had = self.roles.intersection(roles)
-        if had - {Role.OWNER} or (had and (subject is None or self.owns(subject))):
+        had = standing.intersection(roles)
+        if had - {Role.OWNER} or (had and (subject is None or subject.owner == self._user)):
             return
         if had:
-            raise NotAllowedError(
-                "This belongs to another owner. Ask an administrator to hand the account over to you."
-            )
+            raise NotAllowedError("This belongs to another owner. Ask an administrator to hand over the account.")
         if not self._login and self._user == SINGLE_USER:
             raise NotAllowedError(
                 "This installation has users, and no login is set up (HERMITAGE_LOGIN), so nobody can be told apart "
@@ -201,7 +207,7 @@ class UseCase:
             return
         # Whoever has none of the roles is told nothing about what exists.
         access.require(*self.roles)
-        if self.subject is not None:
+        if self.subject is not None and self.roles & {Role.OWNER}:
             access.require(*self.roles, subject=access.account_of(self.subject, about))
 
 

@@ -8,7 +8,7 @@ that is freed gives it back. The ledger checks it in the same transaction that r
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal
@@ -125,8 +125,9 @@ class Approvals:
     @use_case(Role.OWNER, Role.APPROVER, Role.AUDITOR, Role.ADMIN)
     def all(self) -> tuple[Request, ...]:
         """Return the requests, newest first: an owner's own, and all of them for everybody else."""
-        everything = bool(self.access.roles & {Role.APPROVER, Role.AUDITOR, Role.ADMIN})
-        accounts = [one for one in self._store.accounts.all() if everything or self.access.owns(one)]
+        accounts: Iterable[Account] = self._store.accounts.all()
+        if not self.access.roles & {Role.APPROVER, Role.AUDITOR, Role.ADMIN}:
+            accounts = self.access.own(accounts)
         found = [request for account in accounts for request in self._of(account)]
         return tuple(sorted(found, key=lambda one: (one.asked, one.id), reverse=True))
 

@@ -305,8 +305,8 @@ class Intake:
     def tables(self) -> list[ReceivedTable]:
         """Return every table of the user whose rows still exist, oldest first."""
         self._vault.expire()
-        stored, accounts = self._store.tables.stored(), self._store.accounts
-        return [self._received(table) for table in stored if self.access.owns(accounts[table.account_id])]
+        own = {account.id for account in self.access.own(self._store.accounts.all())}
+        return [self._received(table) for table in self._store.tables.stored() if table.account_id in own]
 
     @use_case(Role.ADMIN)
     def kept(self) -> list[KeptTable]:
@@ -469,7 +469,7 @@ class Intake:
 
     def _same_table(self, table: StoredTable) -> str | None:
         elsewhere = [self._store.accounts[twin.account_id] for twin in self._vault.twins(table)]
-        own = {account.name for account in elsewhere if self.access.owns(account)}
+        own = {account.name for account in self.access.own(elsewhere)}
         return same_table(own, others=len(own) < len({account.id for account in elsewhere})) if elsewhere else None
 
     @internal
