@@ -38,7 +38,9 @@ class Server:
 
 
 @contextmanager
-def started_server(folder: Path, *arguments: str, variables: Mapping[str, str] | None = None) -> Iterator[Server]:
+def started_server(
+    folder: Path, *arguments: str, variables: Mapping[str, str] | None = None, port: int | None = None
+) -> Iterator[Server]:
     """Start the application with a home and a folder for temporary files of its own; stop it at the end of the block.
 
     After a server that was killed another one may be started in the same folder.
@@ -50,12 +52,15 @@ def started_server(folder: Path, *arguments: str, variables: Mapping[str, str] |
         More of the command line.
     variables : mapping, optional
         More of the environment.
+    port : int, optional
+        By default a free one.
     """
     temporary = folder / "tmp"
     temporary.mkdir(exist_ok=True)
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+    if port is None:
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            port = int(probe.getsockname()[1])
     environment = {key: value for key, value in os.environ.items() if key != "DATABASE_URL"}
     environment |= {"HERMITAGE_HOME": str(folder / "home"), "TMPDIR": str(temporary), "OMP_NUM_THREADS": "1"}
     environment |= variables or {}
