@@ -233,6 +233,6 @@ def test_nothing_is_lost_when_any_part_is_killed(parts: Parts, capsys: pytest.Ca
     assert parts.clear_bytes() == ""
     with capsys.disabled():
         sys.stdout.write(
-            f"\n{sum(parts.killed.values())} kills ({dict(parts.killed)}, seed {SEED}): {dict(ended)}; {went_on} went on "
-            f"from their answers; {len(parts.spent)} charges, none lost, none twice; nothing in clear on disk\n"
+            f"\n{sum(parts.killed.values())} kills ({dict(parts.killed)}, seed {SEED}): {dict(ended)}; {went_on} went "
+            f"on from their answers; {len(parts.spent)} charges, none lost, none twice; nothing in clear on disk\n"
         )
