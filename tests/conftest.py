@@ -83,6 +83,7 @@ _ON_SQLITE = (
     "services/",
     "jobs/",
     "privacy/",
+    "store/test_moving.py::test_processes",
     "store/test_store.py::test_processes",
 )
 """Tests of whole runs, of many processes, and of what the ledger makes of the rows of its store, which is the same code

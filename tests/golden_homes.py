@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import lzma
 import shutil
+import sqlite3
 from pathlib import Path
 
-__all__ = ["GOLDEN_HOME", "copy_of_golden_home"]
+__all__ = ["GOLDEN_HOME", "as_before_0_9_0", "copy_of_golden_home"]
 
 GOLDEN_HOME = Path(__file__).parent / "golden" / "home"
 
@@ -18,3 +19,10 @@ def copy_of_golden_home(home: Path) -> Path:
         kept.with_suffix("").write_bytes(lzma.decompress(kept.read_bytes()))
         kept.unlink()
     return home
+
+
+def as_before_0_9_0(database: sqlite3.Connection) -> None:
+    """Note the layout of a database as the last version before 0.9.0 did."""
+    database.execute("DROP TABLE hermitage_layout")
+    database.execute("CREATE TABLE store_version (number INTEGER PRIMARY KEY)")
+    database.execute("INSERT INTO store_version VALUES (7)")

@@ -83,7 +83,7 @@ def test_who_only_verifies_gets_neither_torch_nor_screens() -> None:
     assert not modules(BASE) & heavy
 
 
-def test_a_wheel_carries_the_screens(tmp_path: Path) -> None:
+def test_a_wheel_carries_the_screens_and_what_a_database_is_made_of(tmp_path: Path) -> None:
     copy = tmp_path / "copy"
     for name in ("synth", "pages", ".streamlit"):
         shutil.copytree(ROOT / name, copy / name, ignore=shutil.ignore_patterns("__pycache__"))
@@ -97,10 +97,21 @@ def test_a_wheel_carries_the_screens(tmp_path: Path) -> None:
     found = {path.relative_to(screens): path.read_bytes() for path in screens.rglob("*") if path.is_file()}
     assert found == wanted
     assert Path("pages/ui/pictures/logo.svg") in found
+    _opens_an_installation(tmp_path / "built", tmp_path)
     # The image is built from what its first stage copies.
     image = (ROOT / "Dockerfile").read_text(encoding="utf-8").partition("FROM ${PYTHON_IMAGE}\n")[0]
     for name in (*SCREENS, "setup.py"):
         assert re.search(rf"^COPY .*(?<![\w/]){re.escape(name)}\b", image, re.M), name
+
+
+def _opens_an_installation(package: Path, folder: Path) -> None:
+    """Let a process that has nothing but what was built create a database, which needs the layouts."""
+    program = "import sys, synth.store as s; from synth.system.settings import Settings as t; print(s.__file__)\n"
+    program += "s.Store(t(home=__import__('pathlib').Path('home'), database_url='sqlite:///home/h.sqlite')).close()"
+    command = [sys.executable, "-I", "-c", f"import sys; sys.path.insert(0, {str(package)!r}); {program}"]
+    run = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=True)
+    assert Path(run.stdout.strip()).is_relative_to(package)
+    assert (folder / "home" / "h.sqlite").stat().st_size > 0
 
 
 def test_the_public_workflow_runs_what_ci_runs() -> None:

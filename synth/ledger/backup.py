@@ -28,7 +28,8 @@ from synth.ledger.chain import SUCCESSORS
 from synth.ledger.ledger import Ledger
 from synth.store import EventKind, Store, TableState, WorkState, now
 from synth.store.engine import make_engine
-from synth.store.layout import METADATA
+from synth.store.layout import LAYOUT_TABLE, METADATA
+from synth.store.store import require_layout
 from synth.system.disk import disk_full, has_no_room, locked, naming_full_disk, private_file
 from synth.system.settings import Settings
 from synth.vault.kept_answers import ANSWERS_FILE
@@ -99,7 +100,7 @@ def back_up(settings: Settings, target: str | Path, *, with_tables: bool = False
         raise InputError(f"There is no installation in {settings.home}. Set HERMITAGE_HOME to the right one.")
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise InputError(f"The folder '{folder.name}' is not empty. Choose a new folder for the backup.")
-    Store(settings).close()  # do not copy what this version could not open after a restore
+    require_layout(settings)  # do not copy what this version could not open after a restore; moving waits until then
     with naming_full_disk(folder):
         return _copied(settings, folder, with_tables=with_tables)
 
@@ -328,6 +329,7 @@ def _remove_database(address: str) -> None:
         with engine.begin() as connection:
             # The triggers go with the tables; other tables in the database stay.
             METADATA.drop_all(connection)
+            LAYOUT_TABLE.drop(connection, checkfirst=True)
             connection.execute(text("DROP TABLE IF EXISTS hermitage_commits"))
             connection.execute(text("DROP FUNCTION IF EXISTS hermitage_refuse()"))
     except OperationalError:

@@ -31,7 +31,8 @@ BUSY_SECONDS = 10.0
 TURN_SECONDS = 60.0
 """How long a thread waits for its turn to write before it leaves the choice to SQLite."""
 
-READING = "hermitage_reading"
+READING, MOVING = "hermitage_reading", "hermitage_moving"
+"""Options of a connection: its transaction changes nothing; it may make tables anew."""
 
 PATIENCE_SECONDS = 3600.0
 """How long a charged run waits, each time, for a database that does not answer."""
@@ -168,6 +169,8 @@ class _Turns:
         own = connection.connection.dbapi_connection
         try:
             self._stand_in_line(id(own))
+            if connection.get_execution_options().get(MOVING, False):  # inside a transaction it would have no effect
+                connection.exec_driver_sql("PRAGMA foreign_keys = OFF")
             connection.exec_driver_sql("BEGIN IMMEDIATE")
         except BaseException:  # an interrupt too
             self._end(own)
@@ -272,15 +275,17 @@ class Transactions:
                 self._commits.prepare()
 
     @contextmanager
-    def writing(self, *, wait: bool = True) -> Iterator[Connection]:
+    def writing(self, *, wait: bool = True, options: dict[str, Any] | None = None) -> Iterator[Connection]:
         """Open a transaction that commits at the end, or rolls back on any error.
 
         Parameters
         ----------
         wait : bool
             Whether to wait at the beginning for a database that is unavailable.
+        options : dict, optional
+            Of the connection, for this transaction.
         """
-        with self._begun(wait=wait) as connection:
+        with self._begun(options, wait=wait) as connection:
             yield connection
             number = None if self._commits is None else self._commits.note(connection)
             try:
@@ -288,6 +293,22 @@ class Transactions:
             except (OperationalError, InterfaceError) as error:
                 if number is None or not self._was_committed(number):
                     raise error from None
+
+    @contextmanager
+    def moving(self) -> Iterator[Connection]:
+        """Open a writing transaction that may make tables anew: SQLite enforces foreign keys only at its end.
+
+        Raises
+        ------
+        ConfigError
+            If a foreign key is violated then; nothing is committed.
+        """
+        with self.writing(options={MOVING: True}) as connection:
+            connection.detach()  # nobody gets a connection without foreign keys after this
+            yield connection
+            is_sqlite = connection.dialect.name == "sqlite"
+            if is_sqlite and connection.exec_driver_sql("PRAGMA foreign_key_check").first() is not None:
+                raise ConfigError("The database could not be changed: a row would refer to one that is not there.")
 
     @contextmanager
     def reading(self) -> Iterator[Connection]:

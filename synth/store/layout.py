@@ -17,13 +17,16 @@ from sqlalchemy.types import TypeDecorator
 
 __all__ = [
     "DIGEST",
+    "EARLY_LAYOUT_TABLE",
     "IDENTITY",
+    "LAYOUT",
+    "LAYOUT_TABLE",
     "METADATA",
-    "VERSION",
     "Json",
     "Moment",
     "Named",
     "create_triggers",
+    "drop_triggers",
     "now",
     "row_values",
 ]
@@ -102,11 +105,14 @@ DIGEST = String(64)
 
 METADATA = MetaData()
 
-VERSION = Table(
-    "store_version",
-    METADATA,
-    Column("number", Integer, primary_key=True, autoincrement=False),
-)
+LAYOUT = "0.9.0"
+"""The layout of this program's tables: the version that last changed them, the newest of ``layouts/versions/``."""
+
+LAYOUT_TABLE = Table("hermitage_layout", MetaData(), Column("version_num", String(32), primary_key=True))
+"""Where Alembic notes the layout that a database has. Its usual name could be that of another program's table."""
+
+EARLY_LAYOUT_TABLE = Table("store_version", MetaData(), Column("number", Integer, primary_key=True))
+"""Where versions before 0.9.0 did."""
 
 
 def row_values(record: Any) -> dict[str, Any]:
@@ -142,6 +148,16 @@ def create_triggers(connection: Connection) -> None:
         ]
     for statement in statements:
         connection.execute(text(statement))
+
+
+def drop_triggers(connection: Connection) -> None:
+    """Drop the triggers of the database, of whatever layout, inside the caller's transaction."""
+    if connection.dialect.name == "sqlite":
+        found = connection.execute(text("SELECT name FROM sqlite_master WHERE type = 'trigger'")).scalars().all()
+        for name in found:
+            connection.exec_driver_sql(f"DROP TRIGGER {connection.dialect.identifier_preparer.quote(name)}")
+    else:
+        connection.execute(text("DROP FUNCTION IF EXISTS hermitage_refuse() CASCADE"))
 
 
 def _sqlite_append_only(table: str) -> list[str]:

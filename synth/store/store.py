@@ -6,21 +6,22 @@ from contextlib import AbstractContextManager
 from types import TracebackType
 from typing import Self
 
-from sqlalchemy import Connection, insert, inspect, select, text
+from sqlalchemy import Connection, String, column, func, inspect, select, table, text
 
 from synth.errors import ConfigError
+from synth.names import shown
 from synth.store.accounts import Accounts
 from synth.store.engine import PATIENCE_SECONDS, Transactions, make_engine
 from synth.store.entries import Charges, Decisions, Events, Releases
-from synth.store.layout import METADATA, VERSION, create_triggers
+from synth.store.layout import EARLY_LAYOUT_TABLE, LAYOUT, LAYOUT_TABLE
 from synth.store.rulings import Rulings
 from synth.store.runs import Runs
 from synth.store.tables import BegunDrafts, Drafts, Tables
-from synth.store.work import WorkTable
+from synth.store.work import ACTIVE_STATES, WorkTable
 from synth.system.settings import Settings
-from synth.version import OLDEST_READ, __version__
+from synth.version import OLDEST_READ, __version__, is_before
 
-__all__ = ["CURRENT_VERSION", "Store", "prepare", "require_layout"]
+__all__ = ["Store", "prepare", "require_layout"]
 
 
 class Store:
@@ -31,14 +32,15 @@ class Store:
     Parameters
     ----------
     settings : Settings
-        ``home`` is created if it does not exist, readable by its owner only; an empty database is prepared.
+        ``home`` is created if it does not exist, readable by its owner only; an empty database is prepared, and one of
+        an earlier layout is moved to this program's.
     patience : float
         Seconds to wait, each time, for a database that does not answer.
 
     Raises
     ------
     ConfigError
-        If the database cannot be reached, or a version with a different layout wrote it.
+        If the database cannot be reached, has a layout that this program does not know, or cannot be moved.
     """
 
     def __init__(self, settings: Settings, *, patience: float = 0.0) -> None:
@@ -46,7 +48,7 @@ class Store:
         settings.home.mkdir(mode=0o700, parents=True, exist_ok=True)
         self.transactions = Transactions(make_engine(settings.database_url), patience=patience)
         try:
-            self.transactions.until_answered(self._prepare)
+            self.transactions.until_answered(lambda: prepare(self.transactions))
         except BaseException:
             self.transactions.close()
             raise
@@ -61,11 +63,6 @@ class Store:
         self.releases = Releases(self.transactions)
         self.events = Events(self.transactions)
         self.rulings = Rulings(self.transactions)
-
-    def _prepare(self) -> None:
-        require_layout(self.transactions)
-        self.transactions.prepare_commits()
-        prepare(self.transactions)
 
     def be_patient(self, seconds: float = PATIENCE_SECONDS) -> None:
         """From now on wait for a database that does not answer, because a run was charged or is about to be."""
@@ -92,46 +89,82 @@ class Store:
         self.close()
 
 
-# The version of the database layout -----------------------------------------------------------------------------------
+# The layout of the database -------------------------------------------------------------------------------------------
 
-
-CURRENT_VERSION = 8
-"""Versions before 0.9.0 wrote layouts up to 7."""
 
 PREPARATION_LOCK = 0x4845524D
 """Key of the PostgreSQL advisory lock for preparing the database, one process at a time."""
 
 
-def require_layout(transactions: Transactions) -> None:
-    """Refuse a database with the layout of another version of the program; nothing is written.
+def require_layout(settings: Settings) -> None:
+    """Refuse a database whose layout this program does not know; nothing is written.
 
     Raises
     ------
     ConfigError
         Saying which version to use.
     """
-    with transactions.reading() as connection:
-        if not inspect(connection).has_table(VERSION.name):
-            return
-        found = connection.execute(select(VERSION.c.number)).scalar_one()
-    if found > CURRENT_VERSION:
+    transactions = Transactions(make_engine(settings.database_url))
+    try:
+        with transactions.reading() as connection:
+            _layout_of(connection)
+    finally:
+        transactions.close()
+
+
+def _layout_of(connection: Connection) -> str | None:
+    """Return the layout that the database has, None if it is empty; refuse one that is no layout of this program."""
+    tables = inspect(connection)
+    if not tables.has_table(LAYOUT_TABLE.name):
+        if tables.has_table(EARLY_LAYOUT_TABLE.name):
+            raise ConfigError(
+                f"The database was written by a version before {OLDEST_READ}; this program, version {__version__}, "
+                "cannot read it. Use the version that wrote it, or set HERMITAGE_HOME to an empty folder."
+            )
+        return None
+    found = connection.execute(select(LAYOUT_TABLE.c.version_num)).scalar_one()
+    if found != LAYOUT and not is_before(found, LAYOUT):
         raise ConfigError(
-            f"The database has layout {found}; this program, version {__version__}, only knows layouts up to "
-            f"{CURRENT_VERSION}. Use the later version that wrote it."
+            f"The database has layout {shown(found)}; this program, version {__version__}, only knows layouts up to "
+            f"{LAYOUT}. Use the later version that wrote it."
         )
-    if found < CURRENT_VERSION:
-        raise ConfigError(
-            f"The database was written by a version before {OLDEST_READ}; this program, version {__version__}, cannot "
-            "read it. Use the version that wrote it, or set HERMITAGE_HOME to an empty folder."
-        )
+    return str(found)
 
 
 def prepare(transactions: Transactions) -> None:
-    """Create the layout in an empty database."""
-    with transactions.writing() as connection:
+    """Move an empty database, or one of an earlier layout, to the layout of this program; one process at a time.
+
+    Raises
+    ------
+    ConfigError
+        If the database is of no layout that this program knows, if work is in progress, or if the move fails. The
+        database then stays as it was.
+    """
+    with transactions.reading() as connection:
+        if _layout_of(connection) == LAYOUT:
+            return
+    transactions.prepare_commits()
+    with transactions.moving() as connection:
         if connection.dialect.name == "postgresql":
             connection.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": PREPARATION_LOCK})
-        if not inspect(connection).has_table(VERSION.name):
-            METADATA.create_all(connection)
-            create_triggers(connection)
-            connection.execute(insert(VERSION).values(number=CURRENT_VERSION))
+        found = _layout_of(connection)
+        if found == LAYOUT:  # another process was first
+            return
+        if found is not None:
+            _require_idle(connection, found)
+        from synth.store.moving import move  # Alembic takes longer to load than a command that changes nothing
+
+        move(connection, found)
+
+
+def _require_idle(connection: Connection, found: str) -> None:
+    """Refuse while a process of an earlier version may write to the tables that it knows."""
+    # Of a table of an earlier layout only what every layout has is asked.
+    state = column("state", String)
+    at_work = select(func.count()).select_from(table("work")).where(state.in_([str(one) for one in ACTIVE_STATES]))
+    if connection.execute(at_work).scalar_one():
+        raise ConfigError(
+            f"Work is in progress in this installation, and its database has layout {found}; this program, version "
+            f"{__version__}, would move it to {LAYOUT}. Stop the work, or wait until it has ended, with the version "
+            "that began it, then try again."
+        )

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from golden_bundles import golden
-from golden_homes import copy_of_golden_home
+from golden_homes import as_before_0_9_0, copy_of_golden_home
 
 import synth
 from synth.bundle.archive import canonical_json, parse_canonical, write_zip
@@ -108,15 +108,21 @@ def test_a_finding_is_refused() -> None:
 
 @pytest.mark.parametrize(
     ("layout", "sentence"),
-    [(7, "written by a version before 0.9.0; this program"), (99, "Use the later version that wrote it")],
+    [
+        ("before 0.9.0", "written by a version before 0.9.0; this program"),
+        ("99.0", "Use the later version that wrote it"),
+    ],
 )
 def test_a_home_is_refused_and_nothing_in_it_is_changed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], layout: int, sentence: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], layout: str, sentence: str
 ) -> None:
     home = tmp_path / "home"
     copy_of_golden_home(home)
     database = sqlite3.connect(home / "hermitage.sqlite")
-    database.execute("UPDATE store_version SET number = ?", (layout,))
+    if layout == "before 0.9.0":
+        as_before_0_9_0(database)
+    else:
+        database.execute("UPDATE hermitage_layout SET version_num = ?", (layout,))
     database.commit()
     database.close()
     before = digests(home)

@@ -11,7 +11,7 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from cryptography.hazmat.primitives.serialization import load_pem_public_key
 from driving import errors, go, open_app, texts
-from golden_homes import copy_of_golden_home
+from golden_homes import as_before_0_9_0, copy_of_golden_home
 from streamlit.testing.v1 import AppTest
 
 from pages.ui.session import application
@@ -133,7 +133,7 @@ def test_a_deleted_mark_is_said_on_the_ledger_page(finished: AppTest, home: Path
 def test_a_home_of_an_earlier_version_is_refused_on_the_page(home: Path) -> None:
     copy_of_golden_home(home)
     with closing(sqlite3.connect(home / "hermitage.sqlite")) as database, database:
-        database.execute("UPDATE store_version SET number = 7")
+        as_before_0_9_0(database)
     app = go(open_app(), "ledger")
     (error,) = errors(app)
     assert "written by a version before 0.9.0" in error

@@ -16,7 +16,6 @@ from typing import Any
 
 import pytest
 from sqlalchemy import event, select, text
-from sqlalchemy import inspect as sqlalchemy_inspect
 from sqlalchemy.exc import DBAPIError
 
 import synth.store.engine
@@ -25,9 +24,8 @@ from synth.ledger.ledger import Ledger
 from synth.privacy.accounting import PrivacyBudget
 from synth.schema import Neighbours
 from synth.store import Account, EventKind, Store
-from synth.store import store as stores
 from synth.store.engine import Transactions
-from synth.store.layout import METADATA
+from synth.store.layout import LAYOUT, METADATA
 from synth.system.settings import Settings
 
 CHARGE = PrivacyBudget(1.0, 1e-6, Neighbours.REPLACE)
@@ -54,29 +52,8 @@ def test_opening_twice_keeps_what_is_there(settings: Settings, filled: Store) ->
     with Store(settings) as again:
         assert [account.name for account in again.accounts.all()] == ["city survey"]
         with again.reading() as connection:
-            numbers = connection.execute(text("SELECT number FROM store_version")).scalars().all()
-    assert numbers == [stores.CURRENT_VERSION]
-
-
-def tables_of(store: Store) -> list[str]:
-    with store.reading() as connection:
-        return sqlalchemy_inspect(connection).get_table_names()
-
-
-@pytest.mark.parametrize(
-    ("number", "reason"),
-    [(999, "layout 999; .* Use the later version that wrote it"), (7, "by a version before 0.9.0; .* Use the version")],
-)
-def test_a_database_of_another_version_is_refused_and_left_as_it_is(
-    settings: Settings, store: Store, number: int, reason: str
-) -> None:
-    with store.writing() as connection:
-        connection.execute(text("UPDATE store_version SET number = :number"), {"number": number})
-        connection.execute(text("DROP TABLE begun"))
-    before = sorted(tables_of(store))
-    with pytest.raises(ConfigError, match=reason):
-        Store(settings)
-    assert sorted(tables_of(store)) == before
+            found = connection.execute(text("SELECT version_num FROM hermitage_layout")).scalars().all()
+    assert found == [LAYOUT]
 
 
 def test_processes_that_start_together_prepare_one_database(settings: Settings) -> None:

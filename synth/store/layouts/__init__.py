@@ -1,0 +1,1 @@
+"""The layouts that the database has had, one after the other, as Alembic runs them."""
