@@ -296,7 +296,9 @@ def opening(settings: Settings, layouts: Path) -> subprocess.Popen[str]:
     return subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env={"PYTHONPATH": ":".join(path)})
 
 
-def test_a_move_that_is_killed_half_way_has_changed_nothing(filled: Settings, tmp_path: Path) -> None:
+def test_a_move_that_is_killed_half_way_has_changed_nothing(
+    filled: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     before = whole(filled)
     copy = plant(tmp_path, LAYOUT, "os.kill(os.getpid(), signal.SIGKILL)")
     killed = opening(filled, copy)
@@ -305,8 +307,8 @@ def test_a_move_that_is_killed_half_way_has_changed_nothing(filled: Settings, tm
     assert (copy / "versions" / "moves").read_text() == "moved\n"
     assert whole(filled) == before
     (tmp_path / "again").mkdir()
-    again = opening(filled, plant(tmp_path / "again", LAYOUT))
-    assert again.communicate()[0] == "opened\n"
+    use(plant(tmp_path / "again", LAYOUT), monkeypatch)
+    Store(filled).close()
     assert layout_of(filled) == LATER
 
 
@@ -360,7 +362,7 @@ def test_a_database_of_a_later_version_is_refused_and_left_as_it_is(later: Path,
     assert whole(filled) == moved
 
 
-@pytest.mark.parametrize("number", [1, 7, 8])
+@pytest.mark.parametrize("number", [7, 8])
 def test_a_database_of_a_version_before_0_9_0_is_refused_and_left_as_it_is(settings: Settings, number: int) -> None:
     with Store(settings) as store, store.writing() as connection:
         connection.execute(text("DROP TABLE hermitage_layout"))
