@@ -26,6 +26,7 @@ def upgrade() -> None:
         sa.Column("frozen", sa.Boolean(), nullable=False),
         sa.Column("split_key", sa.LargeBinary(), nullable=True),
         sa.Column("created", sa.BigInteger(), nullable=False),
+        sa.Column("owner", sa.String(length=120), nullable=False),
         sa.PrimaryKeyConstraint("id"),
         sa.UniqueConstraint("name"),
     )
@@ -35,7 +36,19 @@ def upgrade() -> None:
         sa.Column("number", sa.BigInteger(), nullable=False),
         sa.Column("body", sa.Text(), nullable=False),
         sa.Column("saved", sa.BigInteger(), nullable=False),
+        sa.Column("owner", sa.String(length=120), nullable=False),
         sa.PrimaryKeyConstraint("table_id"),
+    )
+    op.create_table(
+        "rulings",
+        sa.Column("id", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), autoincrement=False, nullable=False),
+        sa.Column("kind", sa.String(length=12), nullable=False),
+        sa.Column("body", sa.Text(), nullable=False),
+        sa.Column("who", sa.String(length=120), nullable=False),
+        sa.Column("time", sa.BigInteger(), nullable=False),
+        sa.Column("previous", sa.String(length=64), nullable=False),
+        sa.Column("digest", sa.String(length=64), nullable=False),
+        sa.PrimaryKeyConstraint("id"),
     )
     op.create_table(
         "events",
