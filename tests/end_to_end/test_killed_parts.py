@@ -19,10 +19,10 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
-from conftest import PostgresServer
 from serving import Server, started_server
 from test_proxy import CREDENTIALS, Proxy, connected, free_ports, nginx
 
@@ -63,7 +63,7 @@ class Parts:
     """What is killed and started again, and what was seen of the charges so far."""
 
     folder: Path
-    database: PostgresServer
+    database: Any
     port: int
     servers: ExitStack = field(default_factory=ExitStack)
     proxies: ExitStack = field(default_factory=ExitStack)
@@ -148,7 +148,7 @@ class Parts:
 
 
 @pytest.fixture
-def parts(tmp_path: Path, own_server: PostgresServer) -> Iterator[Parts]:
+def parts(tmp_path: Path, own_server: Any) -> Iterator[Parts]:
     (tmp_path / "nginx").mkdir()
     made = Parts(tmp_path, own_server, free_ports(1)[0])
     with made.servers, made.proxies:
