@@ -43,14 +43,15 @@ def users() -> None:
     """List the users and their roles, and give roles."""
     st.header("Users")
     found = application().users()
+    if application().access.is_single_user:
+        note(
+            "There are no users: whoever reaches this server may do everything. To share it, set up a login "
+            "(HERMITAGE_LOGIN), and give the first user the role of admin with synth user NAME --roles admin."
+        )
+        return
     if found:
         frame = pd.DataFrame({"user": list(found), "roles": [", ".join(sorted(roles)) for roles in found.values()]})
         show_table(frame, alt="The users of this installation and their roles", key="users")
-    else:
-        note(
-            "There are no users: whoever reaches this server may do everything. To share it, set up a login "
-            "(HERMITAGE_LOGIN) and give the first user the role of admin."
-        )
     with st.form("give-roles", border=True):
         left, right = st.columns(2)
         name = left.text_input("User, as the login names them", key="user-name")

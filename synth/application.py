@@ -280,8 +280,10 @@ class Application:
         Raises
         ------
         InputError
-            If nobody would be left who can give roles.
+            If there is no login, or nobody would be left who can give roles.
         """
+        if self.access.is_single_user:
+            raise InputError("Set up a login first (HERMITAGE_LOGIN): without one, nobody can be told apart here.")
         others = [user for user, had in self.roles.all().items() if Role.ADMIN in had and user != name.strip()]
         if Role.ADMIN not in roles and not others:
             raise InputError("Somebody has to be an administrator. Give the role to somebody else first.")

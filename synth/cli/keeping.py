@@ -178,19 +178,10 @@ def _backup(parsed: argparse.Namespace) -> int:
     from synth.system.settings import Settings
 
     folder = path_of(parsed.folder, "the backup")
-    _require_admin()
     made = back_up(Settings.from_environment(), folder, with_tables=parsed.with_tables)
     tables = "with the encrypted tables" if made.with_tables else "without private tables"
     say(f"Wrote {made.files} files to {made.folder}, {tables}. They include the keys: keep them as safe as the rows.")
     return 0
-
-
-def _require_admin() -> None:
-    """Refuse what concerns the whole installation to a user of it who is no administrator."""
-    from synth.ledger.rulings import Role
-
-    with open_application() as application:
-        application.access.require(Role.ADMIN)
 
 
 def _user(parsed: argparse.Namespace) -> int:
@@ -269,7 +260,6 @@ def _uninstall(parsed: argparse.Namespace) -> int:
             "To remove the keys, tables and ledger of this installation, type synth uninstall --everything. To remove "
             "the program itself, type pip uninstall hermitage."
         )
-    _require_admin()
     there = contents(settings)
     tell(
         f"This removes from {settings.home}: the keys, {numbered(there.tables, 'private table')}, the ledger of "

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import io
 import sqlite3
 from contextlib import closing
 from pathlib import Path
@@ -10,13 +11,15 @@ from pathlib import Path
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from cryptography.hazmat.primitives.serialization import load_pem_public_key
-from driving import errors, go, open_app, texts
+from driving import TABLE, errors, go, open_app, texts
 from golden_homes import as_before_0_9_0, copy_of_golden_home
 from streamlit.testing.v1 import AppTest
 
 from pages.ui.session import application
+from synth.errors import InputError
 from synth.ledger.heads import heads_text
 from synth.ledger.ledger import SPENT_OR_FREED
+from synth.ledger.rulings import Role
 
 
 def test_the_public_key_is_the_one_that_signs() -> None:
@@ -39,7 +42,7 @@ def test_a_stop_is_cleared_by_a_name_and_a_reason(finished: AppTest) -> None:
     run_id = finished.session_state["draft"]["run_id"]
     service.stops.record(service.config_of(run_id), "7f3a0000", "Closest record")
     app = go(finished, "admin")
-    assert list(app.table[0].value["state"]) == ["open"]
+    assert states(app) == ["open"]
     app.text_input(key="clear-incident-who").set_value("A. Admin")
     app.button[-1].click().run()
     assert any("what was found" in error for error in errors(app))
@@ -49,8 +52,65 @@ def test_a_stop_is_cleared_by_a_name_and_a_reason(finished: AppTest) -> None:
     app.button[-1].click().run()
     assert not errors(app)
     assert service.stops.of(service.config_of(run_id)) is None
-    assert list(app.table[0].value["state"]) == ["cleared"]
+    assert states(app) == ["cleared"]
     assert "Incident 7f3a0000 was cleared by A. Admin: the stand-in held the rows" in texts(app)
+
+
+def states(app: AppTest) -> list[str]:
+    """Return the states of the stops."""
+    (found,) = (one.value for one in app.table if "state" in one.value)
+    return list(found["state"])
+
+
+def table_with(app: AppTest, column: str) -> dict[str, list[str]]:
+    (found,) = (one.value for one in app.table if column in one.value)
+    return {name: list(found[name]) for name in found}
+
+
+def press(app: AppTest, label: str) -> AppTest:
+    (button,) = (one for one in app.button if one.label == label)
+    return button.click().run()
+
+
+def test_roles_and_the_policy_are_set_and_a_table_is_deleted_now() -> None:
+    kept = application().intake.receive(io.BytesIO(TABLE.encode()), account="survey", name="a private name.csv")
+    app = go(open_app(), "admin")
+    assert not errors(app)
+    # A table has no name here, which may be private, and no column.
+    (identity,) = table_with(app, "owner")["table"]
+    assert kept.table_id.startswith(identity)
+    assert "a private name" not in texts(app) + str([one.value for one in app.table])
+    press(app, "Delete now")
+    assert errors(app) == ["Confirm that the rows are to be deleted: they cannot be brought back."]
+    app.checkbox(key="delete-table-sure").check()
+    press(app, "Delete now")
+    assert "No table is stored." in texts(app)
+    app.number_input(key="approval_epsilon").set_value(2.0)
+    app.number_input(key="account_epsilon").set_value(3.0)
+    press(app, "Set the policy")
+    assert errors(app) == ["A limit for accounts needs both numbers: epsilon and delta."]
+    app.number_input(key="account_delta").set_value(1e-6)
+    press(app, "Set the policy")
+    assert not errors(app)
+    held = application().policy()
+    assert (held.approval_epsilon, held.account_epsilon, held.account_delta) == (2.0, 3.0, 1e-6)
+    # Without a login nobody can be told apart, so the first user would close the page to everybody.
+    assert "There are no users: whoever reaches this server may do everything." in texts(app)
+    assert "Give these roles" not in {one.label for one in app.button}
+    with pytest.raises(InputError, match="Set up a login first"):
+        application().give_roles("anna", [Role.ADMIN])
+
+
+@pytest.mark.thorough
+def test_what_fails_inside_the_program_is_listed_by_its_number_alone() -> None:
+    try:
+        raise ValueError("could not convert string to float: 'NHS-999-123'")
+    except ValueError as error:
+        application().note_incident("0badcafe", error)
+    app = go(open_app(), "admin")
+    found = table_with(app, "place in the code")
+    assert (found["incident"], found["kind"]) == (["0badcafe"], ["ValueError"])
+    assert "NHS" not in str(found) + texts(app)
 
 
 def warnings(app: AppTest) -> str:
