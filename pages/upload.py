@@ -10,7 +10,7 @@ import streamlit as st
 
 from pages.server.uploads import incoming, stream_of, ticket_of, whole_stream
 from pages.ui.column_rows import host_of
-from pages.ui.database import database_panel
+from pages.ui.database import database_panel, show_caution
 from pages.ui.dictionaries import keep_own_dictionary
 from pages.ui.draft import fill_from_config, linked_of, rename_columns, take_table
 from pages.ui.evidence import badge
@@ -356,6 +356,7 @@ def show_stored(table: ReceivedTable) -> None:
     for said in filter(None, (table.warning, table.same_table)):
         badge("owner_only")
         st.warning(plain(said))
+    show_caution(table.table_id)
     if tables is None:
         _names_of_columns_shown("Columns, names only", [column.name for column in table.columns])
     else:

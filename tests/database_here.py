@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import psycopg
 
 from synth.reading.more import database
-from synth.schema.source import DatabaseSource
+from synth.schema.source import DatabaseAccess, DatabaseSource
 from synth.services import databases
 from synth.system.conversation import read_frame
 from synth.system.settings import ReaderLimits
@@ -21,16 +22,33 @@ __all__ = ["asks_for_password", "file_read_here"]
 class _Heard(io.BytesIO):
     """What the reading process has answered."""
 
+    def __init__(self, meanwhile: Callable[[], None] | None) -> None:
+        super().__init__()
+        self._meanwhile = meanwhile
+
+    def write(self, data: Any, /) -> int:
+        written = super().write(data)
+        if self._meanwhile is not None and self.tell() > 1000:  # more than the first bytes of a file
+            meanwhile, self._meanwhile = self._meanwhile, None
+            meanwhile()
+        return written
+
     def hear(self) -> tuple[bytes, bytes]:
         return read_frame(self)
 
 
-def file_read_here(source: DatabaseSource, limits: ReaderLimits | None = None) -> io.BytesIO:
-    """Stand in for :func:`synth.services.databases.rows_of`: the same request, the same file or sentence."""
-    answers, file = _Heard(), io.BytesIO()
-    database.serve(source, None, limits or ReaderLimits(), answers, only_names=False)
+def file_read_here(
+    source: DatabaseSource, limits: ReaderLimits | None = None, *, meanwhile: Callable[[], None] | None = None
+) -> io.BytesIO:
+    """Stand in for :func:`synth.services.databases.rows_of`: the same request, the same file or sentence.
+
+    ``meanwhile`` happens once, as soon as the first piece of the file has come.
+    """
+    answers, file = _Heard(meanwhile), io.BytesIO()
+    access = DatabaseAccess(url=str(source.url))
+    database.serve(source, access, limits or ReaderLimits(), answers, only_names=False)
     answers.seek(0)
-    while (piece := databases._piece(answers, source)) is not None:  # type: ignore[arg-type]
+    while (piece := databases._piece(answers, source, lambda _: None)) is not None:  # type: ignore[arg-type]
         file.write(piece)
     file.seek(0)
     return file

@@ -41,6 +41,7 @@ _CONFIG = "the configuration; synth schema drafts one"
 _FIND = "first find what is open privately, with E of the budget (default: a tenth)"
 _KEEP_TABLE = "keep the encrypted copy of the table; otherwise it is deleted at the end"
 _VARIABLE = "the environment variable that holds the password"
+_FROM = "postgresql://NAME@HOST/DATABASE, sqlite:///FILE, or the name of a connection in HERMITAGE_DATABASES"
 _FORMAT = "how the file is written, as under 'format' in a configuration: encoding=latin-1, header_rows=2, sheet=S"
 _NO_LOOK = "do not say what is not as declared in the rows; nothing is recorded as a look at them then"
 _AS_DECLARED = "go on even if most lines, or most cells of a column, are not as declared and will be lost"
@@ -217,20 +218,27 @@ def _source_of(parsed: argparse.Namespace, told: DatabaseSource | None = None) -
     """Return the database named by the options, or by the configuration as the options change it, or None."""
     from synth.schema.source import DatabaseSource
 
+    # An address has a scheme, and the name of a connection none.
+    by_name = parsed.from_ is not None and "://" not in parsed.from_
     given = {
-        "url": parsed.from_, "schema": parsed.schema_name, "where": parsed.where, "sql": parsed.sql,
+        "connection" if by_name else "url": parsed.from_,
+        "schema": parsed.schema_name,
+        "where": parsed.where,
+        "sql": parsed.sql,
         "columns": parsed.only_columns,
-    }  # fmt: skip
+    }
     given = {key: value for key, value in given.items() if value is not None}
-    if told is None and "url" not in given:
+    if told is None and parsed.from_ is None:
         if given or parsed.password_env:
             raise InputError("Name the database with --from, for example postgresql://reader@host/clinic.")
         return None
     if parsed.table is not None:
         given["table"] = parsed.table
-    before: dict[str, Any] = {} if told is None or "url" in given else told.to_mapping()
+    before: dict[str, Any] = {} if told is None or parsed.from_ is not None else told.to_mapping()
     # A query replaces a table with all that is said of it, and a table replaces a query.
-    gone = ("table", "schema", "columns", "where") if "sql" in given else ("sql",) if "table" in given else ()
+    gone = {"sql", "view"} if "table" in given else set()
+    if "sql" in given:
+        gone = {"table", "view", "schema", "columns", "where"}
     return DatabaseSource.from_mapping({key: one for key, one in before.items() if key not in gone} | given)
 
 
@@ -747,7 +755,7 @@ def _add_reading_options(parser: argparse.ArgumentParser) -> None:
 def _add_database_options(parser: argparse.ArgumentParser) -> None:
     """Let a command read a table of a database, which --table or TABLE names."""
     group = parser.add_argument_group("a table of a database")
-    group.add_argument("--from", dest="from_", metavar="URL", help="postgresql://NAME@HOST/DATABASE or sqlite:///FILE")
+    group.add_argument("--from", dest="from_", metavar="URL", help=_FROM)
     group.add_argument("--schema-name", metavar="S", help="the database schema that the table is in")
     group.add_argument("--only-columns", metavar="C", nargs="+", help="columns to read; default: those declared")
     group.add_argument(

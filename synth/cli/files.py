@@ -48,7 +48,7 @@ from synth.schema.rule_proposals import proposed_rules
 from synth.schema.schema import is_table_name
 from synth.schema.source import DatabaseSource
 from synth.system.paths import path_of
-from synth.system.settings import ReaderLimits
+from synth.system.settings import ReaderLimits, Settings
 
 if TYPE_CHECKING:
     from synth.dictionaries import Description, Dictionary
@@ -453,12 +453,19 @@ def _proposed(names: Sequence[str]) -> str:
 @contextmanager
 def names_in_source(source: DatabaseSource, password: str | None) -> Iterator[tuple[str, BinaryIO]]:
     """Open the table of a database without its rows, as :func:`open_table` opens a file."""
-    from synth.services.databases import rows_of
+    from synth.services.databases import connections_for, rows_of
 
-    limits = ReaderLimits()
+    connections = connections_for(Settings.from_environment())
     with (
         tempfile.TemporaryDirectory() as folder,
-        rows_of(source, password=password, directory=Path(folder), limits=limits, only_names=True) as stream,
+        rows_of(
+            source,
+            password=password,
+            directory=Path(folder),
+            limits=ReaderLimits(),
+            connections=connections,
+            only_names=True,
+        ) as stream,
     ):
         yield source.name, stream
 

@@ -166,8 +166,9 @@ def received(
         if first and taken[0].same_table:
             raise PrivacyError(SPENDS_AGAIN)
         for one in taken:
-            if one.warning and say is not None:
-                say(one.warning)
+            for said in filter(None, (one.warning, one.caution)):
+                if say is not None:
+                    say(said)
             if one.same_table:
                 (warn or warn_caller)(one.same_table)
         yield taken[0].table_id, taken[1].table_id if len(taken) > 1 else None

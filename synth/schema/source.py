@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 from synth.errors import ConfigError
@@ -14,15 +14,20 @@ from synth.schema.documents import Text, Texts
 if TYPE_CHECKING:
     from sqlalchemy import URL
 
-__all__ = ["DatabaseSource", "Origin", "origin_sentences"]
+__all__ = ["DatabaseAccess", "DatabaseSource", "Origin", "check_address", "origin_sentences"]
 
-Origin = Literal["file", "table", "selection", "query"]
-"""Where rows came from: a file, all of a database's table, those for which a condition holds, or a free query."""
+Origin = Literal["file", "table", "selection", "view", "query"]
+"""Where rows came from: a file, all of a database's table, those for which a condition holds, a view, or a query."""
 
 _ASSUMED: dict[str, tuple[str, ...]] = {
     "selection": (
         "The rows are those of a database's table for which a declared condition on one row holds. Where the number of "
         "rows is declared public, it is public for how many the condition holds.",
+    ),
+    "view": (
+        "The rows are those of a view of a database: each row of the view depends on one unit (declared as a view, "
+        "which no reader can check). Where the number of rows is declared public, it is public how many the view has, "
+        "or, with a condition, for how many the condition holds.",
     ),
     "query": (
         "The rows are the result of a query that the owner wrote: each row of the query's result depends on one unit "
@@ -30,8 +35,11 @@ _ASSUMED: dict[str, tuple[str, ...]] = {
     ),
 }
 
-_QUERY_PARTS = {"host", "sslmode", "sslrootcert"}
+_QUERY_PARTS = frozenset({"host", "sslmode", "sslrootcert"})
 """What may follow the question mark of an address; any other option goes to the driver, and may name files."""
+
+_OF_ADMINISTRATORS = frozenset({"service", "sslcert", "sslkey"})
+"""What may follow it too in an address that an administrator gave a connection."""
 
 MOST_SQL = 100_000
 
@@ -41,49 +49,127 @@ def origin_sentences(origin: str) -> tuple[str, ...]:
     return _ASSUMED.get(origin, ())
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DatabaseSource:
-    """A table of a database, or the result of a query.
+def _parts(address: str, *, within: str) -> URL:
+    from sqlalchemy import make_url  # here: runs without a database need not load it
+    from sqlalchemy.exc import ArgumentError
 
-    ``url`` is an address of SQLAlchemy without a password. ``table`` (in ``schema``) is read with ``columns``, or all
-    of them, where ``where`` holds (:mod:`synth.schema.conditions`). ``sql`` is a free query in its place: each row of
-    its result is then assumed to depend on one unit, and the certificate says so.
+    try:
+        short = address.startswith("postgres://")
+        return make_url(f"postgresql://{address.removeprefix('postgres://')}" if short else address)
+    except (ArgumentError, ValueError):
+        raise ConfigError(
+            f"{within}the address is not understood. Write for example "
+            "postgresql://reader@db.example.org:5432/clinic or sqlite:////data/clinic.sqlite."
+        ) from None
+
+
+def check_address(parts: URL, *, within: str, allowed: frozenset[str] = _QUERY_PARTS) -> None:
+    """Refuse an address with a password, of another kind of database, or with options that are not allowed.
+
+    Parameters
+    ----------
+    parts : URL
+    within : str
+        What the message begins with.
+    allowed : frozenset of str
+        What may follow the question mark of an address.
+
+    Raises
+    ------
+    ConfigError
+        The message has no part of the address but the name of an option.
+    """
+    if parts.password is not None:
+        raise ConfigError(
+            f"{within}a password does not belong in the address, where it would be kept. Take it out: the screen "
+            "asks for it, and the command line takes it from the environment variable that --password-env names."
+        )
+    if parts.get_backend_name() not in ("postgresql", "sqlite"):
+        raise ConfigError(
+            f"{within}the address must begin with postgresql:// or sqlite:///. For other databases, save the table "
+            "as a file."
+        )
+    if parts.drivername not in ("postgresql", "postgresql+psycopg", "sqlite", "sqlite+pysqlite"):
+        raise ConfigError(f"{within}the address names a driver that is not supported. Write only postgresql://.")
+    unknown = next((part for part in parts.query if part not in allowed), None)
+    if unknown is not None:
+        raise ConfigError(
+            f"{within}the address must not contain '{shown(unknown)}'. Allowed are {', '.join(sorted(allowed))}."
+        )
+    is_sqlite = parts.get_backend_name() == "sqlite"
+    if is_sqlite and (not parts.database or parts.database == ":memory:" or parts.query):
+        raise ConfigError(f"{within}name the file of the SQLite database, for example sqlite:////data/clinic.sqlite.")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DatabaseAccess:
+    """How a database is reached, by whoever may: its address, and what opens it.
+
+    ``files_of_passwords`` are the files that the client library of PostgreSQL looks into for a password and for a
+    service, by the names of the environment variables that choose them; none, unless an administrator named the
+    connection: passwords on this machine are not for anyone who types an address.
     """
 
-    url: Text
+    url: str
+    password: str | None = field(default=None, repr=False)
+    files_of_passwords: Mapping[str, str] = field(default_factory=dict)
+
+    @classmethod
+    def of_connection(cls, name: str, url: str, files_of_passwords: Mapping[str, str]) -> Self:
+        """Check the address that an administrator gave a connection, and return how it is reached."""
+        found = cls(url=url, files_of_passwords=files_of_passwords)
+        within = f"HERMITAGE_DATABASES, '{name}': "
+        check_address(_parts(url, within=within), within=within, allowed=_QUERY_PARTS | _OF_ADMINISTRATORS)
+        return found
+
+    @property
+    def address(self) -> URL:
+        """The parts of the address."""
+        return _parts(self.url, within="source: ")
+
+    @property
+    def is_sqlite(self) -> bool:
+        """Whether it is an SQLite file."""
+        return self.address.get_backend_name() == "sqlite"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DatabaseSource:
+    """A table or a view of a database, or the result of a query.
+
+    ``url`` is an address of SQLAlchemy without a password; in its place, ``connection`` is the name of one that an
+    administrator has set up (:class:`synth.system.settings.Connection`). ``table`` (in ``schema``) is read with
+    ``columns``, or all of them, where ``where`` holds (:mod:`synth.schema.conditions`). ``view`` is read like a table,
+    and ``sql`` is a free query: each row of either is then assumed to depend on one unit, and the certificate says so.
+    """
+
+    url: Text | None = None
+    connection: Text | None = None
     table: Text | None = None
+    view: Text | None = None
     schema: Text | None = None
     columns: Texts = ()
     where: Text | None = None
     sql: Text | None = None
 
     def __post_init__(self) -> None:
-        parts = self.address
-        if parts.password is not None:
+        if (self.url is None) == (self.connection is None):
             raise ConfigError(
-                "source: a password does not belong in the address, where it would be kept. Take it out: the screen "
-                "asks for it, and the command line takes it from the environment variable that --password-env names."
+                "source: name the database with either its address under 'url', or the name of a connection of this "
+                "server under 'connection'."
             )
-        if parts.get_backend_name() not in ("postgresql", "sqlite"):
+        if self.url is not None:
+            check_address(self.address, within="source: ")
+        elif self.sql is not None:
             raise ConfigError(
-                "source: the address must begin with postgresql:// or sqlite:///. For other databases, save the table "
-                "as a file."
-            )
-        if parts.drivername not in ("postgresql", "postgresql+psycopg", "sqlite", "sqlite+pysqlite"):
-            raise ConfigError("source: the address names a driver that is not supported. Write only postgresql://.")
-        unknown = next((part for part in parts.query if part not in _QUERY_PARTS), None)
-        if unknown is not None:
-            known = ", ".join(sorted(_QUERY_PARTS))
-            raise ConfigError(f"source: the address must not contain '{shown(unknown)}'. Allowed are {known}.")
-        if self.is_sqlite and (not parts.database or parts.database == ":memory:" or parts.query):
-            raise ConfigError(
-                "source: name the file of the SQLite database, for example sqlite:////data/clinic.sqlite."
+                "source: a connection of the server reads tables and views, and no query of your own, because it has "
+                "the rights that the administrator gave it. Ask for a view."
             )
         self._check_rows()
 
     def _check_rows(self) -> None:
-        if (self.table is None) == (self.sql is None):
-            raise ConfigError("source: name either the 'table' or a query under 'sql'.")
+        if [self.table, self.view, self.sql].count(None) != 2:
+            raise ConfigError("source: name either the 'table', a 'view' or a query under 'sql'.")
         beside = next((key for key in ("schema", "columns", "where") if getattr(self, key)), None)
         if self.sql is not None and beside is not None:
             raise ConfigError(
@@ -104,42 +190,31 @@ class DatabaseSource:
 
     @property
     def address(self) -> URL:
-        """The parts of the address."""
-        from sqlalchemy import make_url  # here: runs without a database need not load it
-        from sqlalchemy.exc import ArgumentError
-
-        try:
-            short = self.url.startswith("postgres://")
-            return make_url(f"postgresql://{self.url.removeprefix('postgres://')}" if short else self.url)
-        except (ArgumentError, ValueError):
-            raise ConfigError(
-                "source: the address is not understood. Write for example "
-                "postgresql://reader@db.example.org:5432/clinic or sqlite:////data/clinic.sqlite."
-            ) from None
-
-    @property
-    def is_sqlite(self) -> bool:
-        """Whether it is an SQLite file."""
-        return self.address.get_backend_name() == "sqlite"
+        """The parts of the address; that of a connection is known to the server alone."""
+        return _parts(self.url or "", within="source: ")
 
     @property
     def origin(self) -> Origin:
         """Where the rows come from, in the word that a format keeps."""
         if self.sql is not None:
             return "query"
+        if self.view is not None:
+            return "view"
         return "table" if self.where is None else "selection"
 
     @property
     def name(self) -> str:
-        """What the table is called in messages."""
-        return self.table or "query"
+        """What the table or the view is called in messages."""
+        return self.table or self.view or "query"
 
     @property
     def kept_name(self) -> str:
         """What the table is called once it was read, which is never also a word of a configuration."""
-        return "rows of a query" if self.table is None else f"{self.table} (table of a database)"
+        if self.sql is not None:
+            return "rows of a query"
+        return f"{self.name} ({'table' if self.view is None else 'view'} of a database)"
 
     def to_mapping(self) -> dict[str, Any]:
         """Write it as the ``source`` section of a configuration."""
-        body = {field.name: getattr(self, field.name) for field in fields(self)}
+        body = {one.name: getattr(self, one.name) for one in fields(self)}
         return {key: list(value) if isinstance(value, tuple) else value for key, value in body.items() if value}

@@ -19,7 +19,7 @@ from synth.schema import Column, RunConfig, TableFormat, format_to_mapping, pars
 from synth.schema.schema import LinkedTables
 from synth.schema.source import DatabaseSource
 from synth.services.access import ITSELF, Access, internal, use_case
-from synth.services.databases import form_of_rows, rows_of
+from synth.services.databases import connections_for, form_of_rows, rows_of
 from synth.services.first_reading import read_once
 from synth.services.inspection import Header, inspect_header
 from synth.services.linked import form_of_joined, joined_rows
@@ -162,12 +162,25 @@ class Intake:
         ------
         PasswordNeededError
             If the database requires a password and none was given.
+        InputError
+            If there is no connection of that name.
         TableError
             If it cannot be read; nothing is kept, and no account is opened.
         """
         directory = self._store.settings.home / "incoming"
-        with rows_of(source, password=password, directory=directory, limits=self._limits) as stream:
-            return self.receive(stream, account=account, name=source.kept_name, table_format=form_of_rows(source, form))
+        told: list[str] = []
+        with rows_of(
+            source,
+            password=password,
+            directory=directory,
+            limits=self._limits,
+            connections=connections_for(self._store.settings),
+            warn=told.append,
+        ) as stream:
+            table = self.receive(
+                stream, account=account, name=source.kept_name, table_format=form_of_rows(source, form)
+            )
+        return replace(table, caution=told[0] if told else None)
 
     @use_case(Role.OWNER, about="account")
     def receive_linked(

@@ -94,7 +94,8 @@ class ReceivedTable:
     """A table in the encrypted store; ``n_rows`` is for the owner only, and None once the rows are deleted.
 
     ``renamed`` contains new names of columns, by position from 1. ``warning`` is about its lines, and ``same_table``
-    about the same table under other accounts; both depend on rows and are for the owner only.
+    about the same table under other accounts; both depend on rows and are for the owner only. ``caution`` is about the
+    database that it was read from, and is told once, when it is received.
     """
 
     table_id: str
@@ -105,6 +106,7 @@ class ReceivedTable:
     n_rows: int | None
     warning: str | None = None
     same_table: str | None = None
+    caution: str | None = None
     renamed: Mapping[int, str] = field(default_factory=dict)
 
 

@@ -13,7 +13,7 @@ from typing import Literal
 from synth.errors import ConfigError, TableError
 from synth.limits import COLUMNS
 
-__all__ = ["LOCAL_HOSTS", "Login", "ReaderLimits", "Settings", "size_text", "too_large"]
+__all__ = ["LOCAL_HOSTS", "Connection", "Login", "ReaderLimits", "Settings", "size_text", "too_large"]
 
 LOCAL_HOSTS = ("localhost", "127.0.0.1")
 """Names by which a browser on the same machine reaches the server."""
@@ -21,6 +21,21 @@ LOCAL_HOSTS = ("localhost", "127.0.0.1")
 _CLAIM = re.compile(r"[A-Za-z0-9_-]+")
 
 _HOST = re.compile(r"\[[0-9a-f:.]+\]|[a-z0-9](?:[a-z0-9.-]*[a-z0-9])?")
+
+
+_NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9_.-]*[A-Za-z0-9])?")
+
+
+@dataclass(frozen=True, slots=True)
+class Connection:
+    """A database from which an administrator lets tables be read by a name, without anyone typing a password.
+
+    ``address`` is that of the database and has no password: PostgreSQL's client library takes that from the file that
+    ``PGPASSFILE`` names on the server, or from a service file.
+    """
+
+    name: str
+    address: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +71,7 @@ class Settings:
     threads: int = 0
     hosts: tuple[str, ...] = LOCAL_HOSTS
     databases: tuple[str, ...] = ()
+    connections: tuple[Connection, ...] = ()
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str] | None = None) -> Settings:
@@ -63,6 +79,7 @@ class Settings:
         variables = os.environ if environment is None else environment
         home = Path(variables.get("HERMITAGE_HOME") or Path.home() / ".hermitage").expanduser().resolve()
         url = variables.get("DATABASE_URL") or f"sqlite:///{home / 'hermitage.sqlite'}"
+        databases, connections = _databases(variables)
         return cls(
             home=home,
             database_url=url,
@@ -73,7 +90,8 @@ class Settings:
             login=_login(variables.get("HERMITAGE_LOGIN", "").strip()),
             threads=int(_number(variables, "HERMITAGE_THREADS", 0)),
             hosts=_hosts(variables),
-            databases=tuple(filter(None, map(str.strip, variables.get("HERMITAGE_DATABASES", "").split(",")))),
+            databases=databases,
+            connections=connections,
         )
 
 
@@ -100,6 +118,29 @@ def _hosts(variables: Mapping[str, str]) -> tuple[str, ...]:
                 "and without port or path, for example synth.example.org,10.0.0.7."
             )
     return tuple(dict.fromkeys((*LOCAL_HOSTS, *named)))
+
+
+def _databases(variables: Mapping[str, str]) -> tuple[tuple[str, ...], tuple[Connection, ...]]:
+    """Return the hosts and folders of ``HERMITAGE_DATABASES``, and the connections that it names."""
+    places: list[str] = []
+    named: dict[str, str] = {}
+    for entry in filter(None, map(str.strip, variables.get("HERMITAGE_DATABASES", "").split(","))):
+        name, sign, address = (part.strip() for part in entry.partition("="))
+        if entry.startswith("/") or not sign:
+            places.append(entry)
+        elif not _NAME.fullmatch(name) or name in named:
+            raise ConfigError(
+                "The environment variable HERMITAGE_DATABASES must give every connection a name of its own, of "
+                "letters, digits, dots, dashes and underscores: claims=postgresql://reader@db.example.org/claims."
+            )
+        elif re.search("://[^/]*:[^/]*@|[?&]password=", address):
+            raise ConfigError(
+                f"The environment variable HERMITAGE_DATABASES has a password in the address of '{name}'. Put it into "
+                "the file that PGPASSFILE names instead, and take it out here."
+            )
+        else:
+            named[name] = address
+    return tuple(places), tuple(Connection(name, address) for name, address in named.items())
 
 
 def _number(variables: Mapping[str, str], name: str, default: float) -> float:

@@ -34,7 +34,7 @@ from synth.errors import InputError, TableError
 from synth.names import shown
 from synth.reading.more.frames import GROUP_BYTES, GROUP_ROWS, Frames
 from synth.schema.conditions import condition, expression_of, names_in
-from synth.schema.source import DatabaseSource
+from synth.schema.source import DatabaseAccess, DatabaseSource
 from synth.system.confined import answers_alone, confine
 from synth.system.conversation import read_frame, write_frame
 from synth.system.settings import ReaderLimits, size_text
@@ -61,18 +61,18 @@ def main() -> int:
     limits = ReaderLimits(**asked["limits"])
     pa.set_cpu_count(1)
     confine(memory_bytes=limits.memory_bytes, cpu_seconds=limits.cpu_seconds)
-    serve(
-        DatabaseSource.from_mapping(asked["source"]), asked["password"], limits, answers, only_names=asked["only_names"]
-    )
+    access = DatabaseAccess(**asked["access"])
+    os.environ.update(access.files_of_passwords)
+    serve(DatabaseSource.from_mapping(asked["source"]), access, limits, answers, only_names=asked["only_names"])
     return 0
 
 
 def serve(
-    source: DatabaseSource, password: str | None, limits: ReaderLimits, answers: BinaryIO, *, only_names: bool
+    source: DatabaseSource, access: DatabaseAccess, limits: ReaderLimits, answers: BinaryIO, *, only_names: bool
 ) -> None:
     """Answer with the pieces of a file and an end, or with one sentence."""
     try:
-        answer_with_rows(source, password, limits, answers, only_names=only_names)
+        answer_with_rows(source, access, limits, answers, only_names=only_names)
     except InputError as error:
         _refuse(answers, str(error))
     except MemoryError:
@@ -82,7 +82,7 @@ def serve(
             "columns.",
         )
     except Exception as error:  # its text may quote a cell, a host or a password
-        write_frame(answers, b"F", _code_of(error, source).encode())
+        write_frame(answers, b"F", _code_of(error, access).encode())
 
 
 def _refuse(answers: BinaryIO, sentence: str) -> None:
@@ -90,10 +90,10 @@ def _refuse(answers: BinaryIO, sentence: str) -> None:
 
 
 def answer_with_rows(
-    source: DatabaseSource, password: str | None, limits: ReaderLimits, answers: BinaryIO, *, only_names: bool = False
+    source: DatabaseSource, access: DatabaseAccess, limits: ReaderLimits, answers: BinaryIO, *, only_names: bool = False
 ) -> None:
-    """Send the file of one table, with or without its rows, and at the end how many there are."""
-    opened = _opened_sqlite(source) if source.is_sqlite else _opened_postgresql(source, password, limits)
+    """Send the file of one table, with or without its rows, and at the end what is known of the reading."""
+    opened = _opened_sqlite(access) if access.is_sqlite else _opened_postgresql(source, access, limits)
     with opened as database:
         source = database.found(source)
         names, kinds = _asked_columns(source, database)
@@ -101,7 +101,8 @@ def answer_with_rows(
             raise limits.too_many_columns(len(names))
         rows = iter(()) if only_names else database.rows(statement(source, names, database.dialect))
         count = _write(Frames(answers, limits), names, kinds, rows, limits)
-    write_frame(answers, b"Z", json.dumps({"rows": count}).encode())
+        may_write = database.may_write
+    write_frame(answers, b"Z", json.dumps({"rows": count, "may_write": may_write}).encode())
 
 
 # What is asked --------------------------------------------------------------------------------------------------------
@@ -134,7 +135,7 @@ def _asked_columns(source: DatabaseSource, database: _SQLite | _PostgreSQL) -> t
 
 
 def statement(source: DatabaseSource, names: Sequence[str], dialect: sa.Dialect) -> sa.Select[Any]:
-    """Build the statement to run: one SELECT of named columns of one table, with a condition, sorted by the cells.
+    """Build the statement to run: SELECT named columns of one table or view, with a condition, sorted by the cells.
 
     A free query is put inside it in place of the table.
     """
@@ -146,7 +147,7 @@ def statement(source: DatabaseSource, names: Sequence[str], dialect: sa.Dialect)
     if source.sql is not None:
         asked = asked.select_from(sa.table(_inside(source.sql, dialect)).alias("asked"))
     else:
-        asked = asked.select_from(sa.table(str(source.table), schema=source.schema))
+        asked = asked.select_from(sa.table(source.name, schema=source.schema))
     if source.where is not None:
         asked = asked.where(expression_of(condition(source.where)))
     return asked.order_by(*order)
@@ -263,22 +264,25 @@ class _SQLite:
         ("BLOB", None), ("JSON", None),
     )  # fmt: skip
 
+    may_write = False
+    """Whether its user may change the table: the connection is the file's, opened for reading only."""
+
     def __init__(self, connection: sqlite3.Connection) -> None:
         self._connection = connection
 
     def found(self, source: DatabaseSource) -> DatabaseSource:
-        """Return the source with its schema, after checking that it is a table with rows of its own."""
+        """Return the source with its schema, after checking that it is the table or the view that it is called."""
         if source.sql is not None:
             return source
         if source.schema not in (None, "main"):
             raise TableError("source: an SQLite file has no schemas. Leave 'schema' out.")
         there = self._connection.execute(
-            "SELECT type, sql FROM main.sqlite_master WHERE name = ? AND type IN ('table', 'view')", [source.table]
+            "SELECT type, sql FROM main.sqlite_master WHERE name = ? AND type IN ('table', 'view')", [source.name]
         ).fetchone()
         if there is None:
             raise _no_table(source)
-        if there[0] != "table" or str(there[1]).upper().startswith("CREATE VIRTUAL"):
-            raise _no_plain_table(source)
+        is_plain = there[0] == "table" and not str(there[1]).upper().startswith("CREATE VIRTUAL")
+        _require_as_called(source, is_plain=is_plain)
         return replace(source, schema="main")
 
     def names(self, source: DatabaseSource) -> list[str]:
@@ -289,7 +293,7 @@ class _SQLite:
         return list(self._listed(source))
 
     def _listed(self, source: DatabaseSource) -> dict[str, str]:
-        listed = self._connection.execute("SELECT name, type, hidden FROM pragma_table_xinfo(?)", [source.table])
+        listed = self._connection.execute("SELECT name, type, hidden FROM pragma_table_xinfo(?)", [source.name])
         return {name: declared for name, declared, hidden in listed if hidden != 1}
 
     def declared(self, source: DatabaseSource, names: Sequence[str]) -> list[str]:
@@ -334,8 +338,8 @@ class _Bytes(bytes):
 
 
 @contextmanager
-def _opened_sqlite(source: DatabaseSource) -> Iterator[_SQLite]:
-    path = Path(str(source.address.database)).expanduser().absolute()
+def _opened_sqlite(access: DatabaseAccess) -> Iterator[_SQLite]:
+    path = Path(str(access.address.database)).expanduser().absolute()
     # A closed write-ahead log could only be read by writing a file next to it, so the database is taken as unchanging.
     at_rest = _keeps_a_log(path) and not path.with_name(f"{path.name}-wal").exists()
     before = path.stat().st_mtime_ns if at_rest else None
@@ -381,21 +385,22 @@ class _PostgreSQL:
     def __init__(self, connection: psycopg.Connection[Any], raw: type[Loader]) -> None:
         self._connection = connection
         self._raw = raw
+        self.may_write = False
 
     def found(self, source: DatabaseSource) -> DatabaseSource:
         if source.sql is not None:
             return source
         there = self._connection.execute(
-            "SELECT n.nspname, c.relkind::text, pg_catalog.row_security_active(c.oid) FROM pg_catalog.pg_class AS c "
+            "SELECT n.nspname, c.relkind::text, pg_catalog.row_security_active(c.oid), "
+            "pg_catalog.has_table_privilege(c.oid, 'INSERT, UPDATE, DELETE, TRUNCATE') FROM pg_catalog.pg_class AS c "
             "JOIN pg_catalog.pg_namespace AS n ON n.oid = c.relnamespace WHERE c.relname = %(table)s AND "
             "CASE WHEN %(schema)s::text IS NULL THEN pg_catalog.pg_table_is_visible(c.oid) "
             "ELSE n.nspname = %(schema)s END",
-            {"table": source.table, "schema": source.schema},
+            {"table": source.name, "schema": source.schema},
         ).fetchone()
         if there is None or there[1] not in "rpvmf":
             raise _no_table(source)
-        if there[1] not in "rp":
-            raise _no_plain_table(source)
+        _require_as_called(source, is_plain=there[1] in "rp")
         if there[2]:
             raise TableError(
                 f"A policy of the database decides which rows of '{shown(source.name)}' this user may see, and it may "
@@ -403,6 +408,7 @@ class _PostgreSQL:
             )
         # Only the built-in operators and types are used, whatever schemas this user would search.
         self._connection.execute("SET LOCAL search_path = pg_catalog")
+        self.may_write = bool(there[3])
         return replace(source, schema=there[0])
 
     def names(self, source: DatabaseSource) -> list[str]:
@@ -414,7 +420,7 @@ class _PostgreSQL:
             "SELECT a.attname FROM pg_catalog.pg_attribute AS a JOIN pg_catalog.pg_class AS c ON c.oid = a.attrelid "
             "JOIN pg_catalog.pg_namespace AS n ON n.oid = c.relnamespace WHERE n.nspname = %s AND c.relname = %s AND "
             "a.attnum > 0 AND NOT a.attisdropped ORDER BY a.attnum",
-            [source.schema, source.table],
+            [source.schema, source.name],
         )
         return [name for (name,) in listed]
 
@@ -464,6 +470,9 @@ class _PostgreSQL:
 _MOST_DIGITS = 38
 """Digits of the longest decimals in Parquet; longer ones are texts."""
 
+_NOTICED = {"keepalives": 1, "keepalives_idle": 30, "keepalives_interval": 10, "keepalives_count": 3}
+"""A server that vanishes without a word is noticed after a minute, in seconds and numbers of libpq."""
+
 _SESSION = {
     "TimeZone": "UTC",
     "DateStyle": "ISO",
@@ -474,7 +483,7 @@ _SESSION = {
 
 
 @contextmanager
-def _opened_postgresql(source: DatabaseSource, password: str | None, limits: ReaderLimits) -> Iterator[_PostgreSQL]:
+def _opened_postgresql(source: DatabaseSource, access: DatabaseAccess, limits: ReaderLimits) -> Iterator[_PostgreSQL]:
     import psycopg
     from psycopg.adapt import Loader
 
@@ -484,16 +493,21 @@ def _opened_postgresql(source: DatabaseSource, password: str | None, limits: Rea
         def load(self, data: Any) -> bytes:
             return bytes(data)
 
-    parts = source.address
-    given: dict[str, Any] = {"host": parts.host, "port": parts.port, "user": parts.username, "password": password}
-    with psycopg.connect(
-        dbname=parts.database,
-        connect_timeout=_CONNECT_SECONDS,
-        client_encoding="UTF8",
-        application_name="Hermitage",
-        passfile=os.devnull,  # passwords on this machine are not for anyone who names an address
-        **{key: value for key, value in {**given, **parts.query}.items() if value is not None},
-    ) as connection:
+    parts = access.address
+    options: dict[str, Any] = {
+        "host": parts.host,
+        "port": parts.port,
+        "user": parts.username,
+        "password": access.password,
+        "dbname": parts.database,
+        "passfile": access.files_of_passwords.get("PGPASSFILE", os.devnull),
+        "connect_timeout": _CONNECT_SECONDS,
+        "client_encoding": "UTF8",
+        "application_name": "Hermitage",
+        **_NOTICED,
+        **parts.query,
+    }
+    with psycopg.connect(**{name: value for name, value in options.items() if value not in (None, "")}) as connection:
         connection.read_only = True
         connection.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
         settings = _SESSION | {"statement_timeout": f"{math.ceil(limits.wall_seconds)}s"}
@@ -501,7 +515,15 @@ def _opened_postgresql(source: DatabaseSource, password: str | None, limits: Rea
             settings["row_security"] = "off"
         for name, value in settings.items():
             connection.execute("SELECT pg_catalog.set_config(%s, %s, true)", [name, value])
-        yield _PostgreSQL(connection, Raw)
+        try:
+            yield _PostgreSQL(connection, Raw)
+        except psycopg.Error:
+            if not connection.broken:
+                raise
+            raise TableError(
+                "The database went away while the table was read, and nothing of it was kept. Try again when it "
+                "answers."
+            ) from None
         connection.rollback()
 
 
@@ -516,16 +538,20 @@ def _no_table(source: DatabaseSource) -> TableError:
     )
 
 
-def _no_plain_table(source: DatabaseSource) -> TableError:
-    return TableError(
-        f"'{shown(source.name)}' is a view or an external table, so one of its rows may depend on several people. Read "
-        "the underlying table, or write a query under 'sql': the certificate then states what is assumed."
-    )
+def _require_as_called(source: DatabaseSource, *, is_plain: bool) -> None:
+    """Refuse a view that is called a table, which would hide an assumption, and a table that is called a view."""
+    if source.view is not None and is_plain:
+        raise TableError(f"'{shown(source.name)}' is a table. Name it as one: nothing needs to be assumed of its rows.")
+    if source.view is None and not is_plain:
+        raise TableError(
+            f"'{shown(source.name)}' is a view or an external table, so one of its rows may depend on several people. "
+            "Read the underlying table, or name it as a 'view': the certificate then states what is assumed."
+        )
 
 
-def _code_of(error: Exception, source: DatabaseSource) -> str:
+def _code_of(error: Exception, access: DatabaseAccess) -> str:
     """Return a code of ours for the error of a driver, whose message is not passed on."""
-    if not source.is_sqlite:
+    if not access.is_sqlite:
         import psycopg
 
         if isinstance(error, psycopg.Error):
