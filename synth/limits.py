@@ -21,6 +21,7 @@ __all__ = [
     "NAME_CHARACTERS",
     "NUMBER_CHARACTERS",
     "PLACES",
+    "ROWS",
     "TEXT_CHARACTERS",
 ]
 
@@ -32,6 +33,9 @@ DESCRIPTION_CHARACTERS = 1_000
 
 COLUMNS = 5_000
 """Columns of one table."""
+
+ROWS = 120_000_000
+"""Rows of one private table: no sum over them leaves 64 bits (``docs/proofs/sensitivity.md``)."""
 
 COLUMN_PATTERNS = 100
 """Patterns and entries by which many columns are declared at once (``columns_like:``) in one configuration."""

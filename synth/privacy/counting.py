@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from synth.errors import PrivacyError
+from synth.limits import ROWS
 from synth.privacy.bins import CODES_PER_ROW, Bins
 
 if TYPE_CHECKING:
@@ -32,8 +33,11 @@ __all__ = [
     "with_computed",
 ]
 
-MAXIMUM_ROWS = 2**26
-"""Most rows of a private table: with features below 2^36 grid steps no sum leaves int64."""
+MAXIMUM_ROWS = ROWS
+"""Most rows of a private table, below 2^27: with features of at most 2^36 grid steps no sum, noise added, leaves int64.
+
+The noise of every coordinate is below 2^53 steps, and 120 million times 2^36 is 2^63 less 2^59.7.
+"""
 
 PIECE = 2**20
 """Most rows indexed at a time; bounds the memory, changes nothing else."""

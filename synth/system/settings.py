@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Literal
 
 from synth.errors import ConfigError, TableError
-from synth.limits import COLUMNS
+from synth.limits import COLUMNS, ROWS
 
 __all__ = ["LOCAL_HOSTS", "Connection", "Login", "ReaderLimits", "Settings", "size_text", "too_large"]
 
@@ -169,7 +169,7 @@ class ReaderLimits:
 
     input_bytes: int = 20 * 2**30
     text_bytes: int = 40 * 2**30
-    rows: int = 50_000_000
+    rows: int = ROWS
     columns: int = COLUMNS
     cell_bytes: int = 2**20
     memory_bytes: int = 4 * 2**30

@@ -282,7 +282,7 @@ DAMAGED = {
         (with_sheet(record(129) + record(145) + bytes([6, 0xFF, 0xFF, 0xFF, 0x7F])), DAMAGED["workbook"]),
         (stata_that_claims(b"<K>", b"\xff\xff"), DAMAGED["stata"]),
         (stata_that_claims(b"<N>", struct.pack("<Q", 10**7)), DAMAGED["stata"]),
-        (stata_that_claims(b"<N>", struct.pack("<Q", 10**9)), "The table has more than 50,000,000 rows"),
+        (stata_that_claims(b"<N>", struct.pack("<Q", 10**9)), "The table has more than 120,000,000 rows"),
         (b"$FL2@(#)" + bytes(400), DAMAGED["spss"]),
         (b"\x72\x02\x01\x00" + bytes(400), DAMAGED["stata"]),
         (XLS[:512] + "EncryptedPackage".encode("utf-16-le") + bytes(600), "The workbook is protected by a password."),

@@ -18,7 +18,7 @@ from synth.privacy import counting
 from synth.privacy.answers import check_fits
 from synth.privacy.bins import Bins
 from synth.privacy.counting import MAXIMUM_ROWS, Axis, PrivateRows, joint_counts
-from synth.privacy.feature_maps import FeatureMap, OneHot, Stack, exact_sum
+from synth.privacy.feature_maps import Constant, FeatureMap, OneHot, Stack, exact_sum
 from synth.privacy.more import fourier as fourier_sums
 from synth.privacy.more import lookups, products, row_moments
 from synth.privacy.more.fourier import Fourier
@@ -140,8 +140,15 @@ def test_codes_that_were_never_declared_are_refused() -> None:
 
 
 def test_too_many_rows_are_refused() -> None:
-    with pytest.raises(PrivacyError, match="at most 67,108,864 rows"):
+    with pytest.raises(PrivacyError, match="at most 120,000,000 rows"):
         PrivateRows(lambda name: np.zeros(0), MAXIMUM_ROWS + 1)
+
+
+def test_the_sum_of_the_most_rows_on_the_finest_grid_leaves_room_for_the_largest_noise() -> None:
+    rows = PrivateRows(lambda name: np.zeros(0), MAXIMUM_ROWS)
+    found = int(exact_sum(Constant().blocks(), rows, half_bits=18)[0])
+    assert found == MAXIMUM_ROWS * 2**36
+    assert found + 2**53 < 2**63
 
 
 # Fourier

@@ -83,7 +83,7 @@ def dependences_of(candidates: Sequence[Dependence], rows: PrivateRows, *, bits:
     ----------
     candidates : sequence of Dependence
     rows : PrivateRows
-        At most 2^26 of them, so that no number here leaves 2^54.
+        Fewer than 2^27 of them, so that no number here leaves 2^55.
     bits : int
         At most 26.
     """

@@ -38,7 +38,7 @@ __all__ = [
 ]
 
 VALUE_GRIDS = (12, 14, 16)
-"""Halves of the bits of a row's grid, in order of preference; a count of 2^26 rows stays below 2^58 steps."""
+"""Halves of the bits of a row's grid, in order of preference; a count of 2^27 rows is at most 2^59 steps."""
 
 _LARGEST_NOISE = 2**53
 """In grid steps; no magnitude of noise reaches it (:data:`synth.privacy.noise.MAXIMUM_SCALE`)."""

@@ -249,8 +249,9 @@ def _by_counts(
         for tables, side, factor in zip(product.sides, axes, (weight, 1.0), strict=True)
     )
     counts = joint_counts(rows, (*cells, *axes[0], *axes[1])).reshape(-1, len(left), len(right))
-    # At most 2^26 rows times 2^18 steps: exact. The product with the left side would not be: it is taken in two parts.
-    # With n rows on the left, at most 2^24, low parts add up to at most 2^52, high ones to 2^(3 h - 26) n + 2^h n.
+    # At most N < 2^27 rows times 2^18 steps: exact. The product with the left side is taken in two parts, as it is not.
+    # With n rows on the left, at most 2^24, low parts add up to at most 2^52, high ones to N 2^(3 h - 52) n + 2^h n,
+    # which stays below 2^53.
     partial = counts.astype(np.float64) @ right
     low_bits = MANTISSA - half_bits - math.ceil(math.log2(len(left)))
     high = np.floor(partial / 2.0**low_bits)

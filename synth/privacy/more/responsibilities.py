@@ -242,7 +242,7 @@ class ShareOfTable(Summable):
         table = np.trunc(self.table.table * weight * 2.0 ** (2 * half_bits - SHARE_BITS)).astype(np.int64)
         sums = shares_by_cell(self.shares, rows, (*cells, self.table.axis), device=device)
         by_bin = sums.reshape(-1, len(table), self.shares.dimension).transpose(0, 2, 1)
-        # At most 2^26 rows of 2^18 steps, times at most 2^18: int64 holds it.
+        # Fewer than 2^27 rows of 2^18 steps, times at most 2^18: int64 holds it.
         return np.asarray((by_bin @ table).reshape(len(by_bin), -1))
 
 
@@ -257,7 +257,7 @@ def shares_by_cell(
         return _by_cell_on_card(shares, rows, cells, device)
     index = joint_index(rows, cells)
     n_cells = math.prod(axis.size for axis in cells)
-    # Whole numbers of at most 2^18 from at most 2^26 rows: float64 holds their sums exactly, in any order.
+    # Whole numbers of at most 2^18 from fewer than 2^27 rows: float64 holds their sums exactly, in any order.
     sums = [np.bincount(index, weights=one, minlength=n_cells) for one in rows.column(shares.key)]
     return np.stack(sums, axis=1).astype(np.int64)
 
