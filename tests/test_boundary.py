@@ -27,9 +27,9 @@ import synth
 from synth.application import Application
 from synth.cli import main
 from synth.cli.commands import config_of
-from synth.cli.files import open_table
 from synth.errors import InputError, SynthError
 from synth.schema import RunConfig
+from synth.services.table_paths import open_table
 from synth.system.paths import path_of
 
 CANARY = "CANARY-7f3a"

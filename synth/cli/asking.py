@@ -9,7 +9,7 @@ from typing import Any
 
 import yaml
 
-from synth.cli.files import format_of, new_file, open_table, said_of_format
+from synth.cli.files import format_of, new_file, said_of_format
 from synth.cli.speaking import Ask, agreed
 from synth.errors import ConfigError, InputError, TableError
 from synth.names import shown
@@ -17,6 +17,7 @@ from synth.schema import COLUMN_TYPES, FormField, ModelledColumn, TableFormat, c
 from synth.schema.guesses import belongs_to_unit_by_name, order_by_name, step_by_name
 from synth.services.inspection import Header
 from synth.services.recognition import read_header
+from synth.services.table_paths import open_table
 
 __all__ = ["ask_configuration"]
 

@@ -6,27 +6,21 @@ it, and that look is recorded with the account.
 
 from __future__ import annotations
 
-import glob
-import gzip
-import io
 import json
 import shlex
 import tempfile
-import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, cast
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 import yaml
 
 from synth.cli.like_lines import like_lines
-from synth.errors import ConfigError, InputError, TableError
+from synth.errors import ConfigError, InputError
 from synth.names import shown
-from synth.reading.more.workbooks import WORKBOOK_ENDINGS
 from synth.schema import (
     COLUMN_TYPES,
-    STATISTICAL_KINDS,
     DateColumn,
     LinkedTables,
     Preset,
@@ -43,10 +37,10 @@ from synth.schema.guesses import (
     order_by_name,
     with_step,
 )
-from synth.schema.header import separator_named
 from synth.schema.rule_proposals import proposed_rules
 from synth.schema.schema import is_table_name
 from synth.schema.source import DatabaseSource
+from synth.services.table_paths import open_table
 from synth.system.paths import path_of
 from synth.system.settings import ReaderLimits, Settings
 
@@ -63,11 +57,8 @@ __all__ = [
     "format_over",
     "names_in_source",
     "new_file",
-    "open_table",
     "said_of_format",
 ]
-
-_MAGIC = set("*?[")
 
 _KINDS = list(COLUMN_TYPES)
 _BLANKS = {kind: column_type.blank for kind, column_type in COLUMN_TYPES.items()} | {
@@ -96,138 +87,6 @@ _ROWS = "rows:                    # how many synthetic rows to make; or instead 
 _PEOPLE = "people:                  # how many synthetic people to make, each with their rows"
 
 _OF_MANY = "columns_like:  # each line is for all columns whose names fit: * is any text, [0-9] one digit\n"
-
-
-@contextmanager
-def open_table(pattern: str | Path, table_format: TableFormat) -> Iterator[tuple[str, BinaryIO]]:
-    """Open the file or files that match ``pattern``, as one stream of bytes.
-
-    Several text files are read one after the other; the headers after the first are checked and left out.
-
-    Yields
-    ------
-    name : str
-        The name of the (first) file, without its folder.
-    stream : BinaryIO
-
-    Raises
-    ------
-    TableError
-        If no file is found, a file cannot be opened, or the files cannot be joined.
-    """
-    paths = _matching(str(path_of(pattern, "the table")))
-    if len(paths) == 1:
-        with _opened(paths[0]) as stream:
-            yield paths[0].name, stream
-        return
-    typed = (
-        ".parquet",
-        ".pq",
-        ".arrow",
-        ".feather",
-        ".ipc",
-        ".zsav",
-        *WORKBOOK_ENDINGS,
-        *(f".{kind}" for kind in sorted(STATISTICAL_KINDS)),
-    )
-    if any(path.name.lower().endswith(typed) for path in paths):
-        raise TableError("Only texts can be read as one table. Join Parquet files, workbooks and others first.")
-    top = table_format.skip_rows or table_format.comment or table_format.header_rows > 1
-    if top or table_format.codec.startswith("utf-16"):
-        raise TableError(
-            "Several files cannot be read as one table if lines at their top are skipped, if they have several header "
-            "rows, or if they are in UTF-16. Join them in one file first."
-        )
-    joined = cast(BinaryIO, io.BufferedReader(_Joined(paths, header=table_format.header)))
-    with joined:
-        yield paths[0].name.removesuffix(".gz"), joined
-
-
-def _matching(pattern: str) -> list[Path]:
-    path = Path(pattern)
-    if path.is_file() or not _MAGIC & set(pattern):
-        if not path.is_file():
-            raise TableError(f"There is no table '{path.name}'. Check the path after 'table:' or --table.")
-        return [path]
-    paths = sorted(Path(found) for found in glob.glob(pattern) if Path(found).is_file())
-    if not paths:
-        raise TableError(f"No file matches '{path.name}'. Check the pattern after 'table:' or --table.")
-    return paths
-
-
-@contextmanager
-def _opened(path: Path) -> Iterator[BinaryIO]:
-    try:
-        stream = path.open("rb")
-    except OSError as error:
-        raise TableError(f"The table '{path.name}' cannot be opened ({error.strerror}).") from None
-    with stream:
-        yield stream
-
-
-class _Joined(io.RawIOBase):
-    """Text files one after the other, unpacked, with one header."""
-
-    def __init__(self, paths: list[Path], *, header: bool) -> None:
-        super().__init__()
-        self._paths, self._header = paths, header
-        self._blocks = _joined_blocks(paths, header=header)
-        self._rest = b""
-        self._place = 0
-
-    def readable(self) -> bool:
-        return True
-
-    def seekable(self) -> bool:
-        """Return True: the stream can be read again from the beginning."""
-        return True
-
-    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
-        if (offset, whence) == (0, io.SEEK_SET):
-            self._blocks, self._rest, self._place = _joined_blocks(self._paths, header=self._header), b"", 0
-        elif (offset, whence) != (0, io.SEEK_CUR):
-            raise io.UnsupportedOperation
-        return self._place
-
-    def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]
-        while not self._rest:
-            block = next(self._blocks, None)
-            if block is None:
-                return 0
-            self._rest = block
-        taken = self._rest[: len(buffer)]
-        buffer[: len(taken)] = taken
-        self._rest = self._rest[len(taken) :]
-        self._place += len(taken)
-        return len(taken)
-
-
-def _joined_blocks(paths: list[Path], *, header: bool) -> Iterator[bytes]:
-    first: bytes | None = None
-    for path in paths:
-        with _opened(path) as raw:
-            packed = path.name.lower().endswith(".gz")
-            stream = cast(BinaryIO, gzip.GzipFile(fileobj=raw)) if packed else raw
-            try:
-                if header:
-                    line = stream.readline()
-                    if separator_named(line.decode("latin-1").removeprefix("\xef\xbb\xbf").rstrip("\r\n")):
-                        line += stream.readline()
-                    if first is None:
-                        first = line
-                        yield line if line.endswith(b"\n") else line + b"\n"
-                    elif line.strip() != first.strip():
-                        raise TableError(
-                            f"'{path.name}' and '{paths[0].name}' have different headers. Give them the same header."
-                        )
-                last = b"\n"
-                while block := stream.read(1 << 20):
-                    last = block[-1:]
-                    yield block
-                if last != b"\n":
-                    yield b"\n"
-            except (OSError, EOFError, zlib.error):
-                raise TableError(f"The table '{path.name}' is damaged. Compress it again.") from None
 
 
 def format_of(said: Sequence[str], names: Callable[[], Sequence[str]] = tuple) -> TableFormat:

@@ -83,8 +83,9 @@ def names_in_table(declared: DeclaredTable, password: str | None = None) -> tupl
     InputError
         If no table is named, it cannot be read, or its first line looks like a row and names more than is declared.
     """
-    from synth.cli.files import names_in_source, open_table
+    from synth.cli.files import names_in_source
     from synth.services.inspection import inspect_header
+    from synth.services.table_paths import open_table
 
     if declared.source is not None and declared.source.columns:
         return declared.source.columns

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from synth.application import Application
 from synth.bundle.certificate import ROW_EPSILON
 from synth.bundle.verify import Limits
-from synth.cli.files import empty_folder, new_file, open_table
+from synth.cli.files import empty_folder, new_file
 from synth.cli.finding import check_what_is_described
 from synth.cli.frames import frame_of_table
 from synth.cli.linked import with_tables
@@ -38,6 +38,7 @@ from synth.services.pipeline import copy_outputs
 from synth.services.planning import check_config
 from synth.services.reports import build_owner_report, renew
 from synth.services.runs import carry_out
+from synth.services.table_paths import open_table
 from synth.services.views import cell_words, row_worth_words
 from synth.store import ChargeState, TableState
 from synth.system.disk import naming_full_disk

@@ -32,8 +32,8 @@ def look_at(table: object, account: str, form: TableFormat | None = None) -> Rec
         If it is neither, or cannot be read.
     """
     from synth.application import Application
-    from synth.cli.files import open_table
     from synth.cli.frames import FORMAT
+    from synth.services.table_paths import open_table
 
     with Application.for_local_user() as application:
         if not isinstance(table, str | Path):

@@ -16,7 +16,6 @@ from types import FrameType
 from typing import BinaryIO, Literal
 
 from synth.application import Application
-from synth.cli.files import open_table
 from synth.cli.speaking import Say
 from synth.errors import InputError, NotAsDeclaredWarning, PrivacyError, RunCancelledError, SameTableWarning, SynthError
 from synth.jobs.local import GOES_ON, goes_on
@@ -26,6 +25,7 @@ from synth.services import run_folder
 from synth.services.incidents import own_error, record_incident
 from synth.services.intake import Reading
 from synth.services.linked import as_joined
+from synth.services.table_paths import open_table
 from synth.services.views import ReceivedTable
 from synth.store import ChargeState, WorkState
 

@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from io import BytesIO, RawIOBase
+from itertools import zip_longest
 from typing import BinaryIO, cast
 
 import pyarrow as pa
@@ -19,8 +20,10 @@ import pyarrow.compute as pc
 import pyarrow.parquet
 
 from synth.errors import TableError
+from synth.names import shown
 from synth.reading.more.arrow import ArrowFile
 from synth.reading.more.fixed import FixedTable
+from synth.reading.more.several import files_in, pieces_of_part
 from synth.reading.more.statistical import Described, StatisticalFile
 from synth.reading.more.workbooks import Workbook
 from synth.reading.request import START_BYTES, kind_of_start
@@ -153,7 +156,14 @@ class Batches:
         return self.text.blank, {reason: count for reason, count in self.text.unreadable.items() if count}
 
 
-def open_batches(source: Readable, form: TableFormat, limits: ReaderLimits, *, ranges: RawIOBase | None) -> Batches:
+def open_batches(
+    source: Readable,
+    form: TableFormat,
+    limits: ReaderLimits,
+    *,
+    ranges: RawIOBase | None,
+    part: tuple[int, int] = (0, 1),
+) -> Batches:
     """Open a file of any kind.
 
     Parameters
@@ -166,6 +176,8 @@ def open_batches(source: Readable, form: TableFormat, limits: ReaderLimits, *, r
         What is refused.
     ranges : binary file, optional
         The same file with random access, if it is not compressed; Parquet is then read without holding all of it.
+    part : (int, int)
+        Of the rows of a Parquet file only this part, from 0, of so many; other kinds are read whole.
 
     Raises
     ------
@@ -179,6 +191,10 @@ def open_batches(source: Readable, form: TableFormat, limits: ReaderLimits, *, r
     refuse_another_kind(found, form.kind)
     typed = _TYPED.get(found)
     of_text = _open_fixed if form.fields else _open_text
+    if part != (0, 1):
+        if found != "parquet":
+            raise ValueError
+        typed = partial(_open_parquet, part=part)
     opened = of_text(content, form, limits) if typed is None else typed(ranges or _in_memory(content), form, limits)
     named = public_names(opened.names, dict(form.rename)) if form.header and opened.types is None else opened.names
     return replace(opened, names=named, given=opened.names, read=lambda places: _counted(opened.read(places), limits))
@@ -315,44 +331,106 @@ def _open_workbook(file: RawIOBase | BytesIO, form: TableFormat, limits: ReaderL
     return Batches(book.names, None, lambda places: _gathered(book.batches(places), limits))
 
 
-def _open_parquet(file: RawIOBase | BytesIO, form: TableFormat, limits: ReaderLimits) -> Batches:
+@dataclass(frozen=True, slots=True)
+class _Parquet:
+    """One Parquet file: what it is called, its columns, and the number of rows of each of its groups."""
+
+    name: str
+    data: pa.NativeFile
+    fields: tuple[pa.Field, ...]
+    rows: tuple[int, ...]
+
+    @property
+    def types(self) -> tuple[pa.DataType, ...]:
+        """The types of its columns as they are read."""
+        return tuple(map(plain_type, self.fields))
+
+    def differs_from(self, first: _Parquet) -> TableError | None:
+        """Return the refusal of a file with other columns than the first one, None where they are the same."""
+        for place, (one, other) in enumerate(zip_longest(self.fields, first.fields), start=1):
+            if one is None or other is None:
+                more, less = (self, first) if other is None else (first, self)
+                extra = shown((one or other).name)
+                return TableError(
+                    f"The files have different columns: '{more.name}' has the column '{extra}', and '{less.name}' has "
+                    "not. Give all files the same columns in the same order."
+                )
+            if one.name != other.name:
+                return TableError(
+                    f"The files have different columns: column {place} of '{self.name}' is '{shown(one.name)}', and "
+                    f"that of '{first.name}' is '{shown(other.name)}'. Give all files the same columns in the same "
+                    "order."
+                )
+            if plain_type(one) != plain_type(other):
+                return TableError(
+                    f"The files have different columns: '{shown(one.name)}' is of type {one.type} in '{self.name}', "
+                    f"and of type {other.type} in '{first.name}'. Store it alike in all files."
+                )
+        return None
+
+
+def _open_parquet(
+    file: RawIOBase | BytesIO, form: TableFormat, limits: ReaderLimits, *, part: tuple[int, int] = (0, 1)
+) -> Batches:
     with _in_our_words():
-        data = (
-            pa.BufferReader(pa.py_buffer(file.getbuffer())) if isinstance(file, BytesIO) else pa.PythonFile(file, "r")
-        )
-        opened = pyarrow.parquet.ParquetFile(data, buffer_size=CHUNK, pre_buffer=False)
-        metadata, fields = opened.metadata, list(opened.schema_arrow)
-    if metadata.num_columns > limits.columns or len(fields) > limits.columns:
-        raise limits.too_many_columns(max(metadata.num_columns, len(fields)))
-    if metadata.num_rows > limits.rows:
+        files = [_parquet_file(name, one, limits) for name, one in files_in(file)]
+    refusals = (one.differs_from(files[0]) for one in files[1:])
+    refusal = next(filter(None, refusals), None)
+    if refusal is not None:
+        raise refusal
+    if sum(sum(one.rows) for one in files) > limits.rows:
         raise limits.too_many_rows()
-    names = tuple(field.name for field in fields)
-    types = tuple(map(plain_type, fields))
+    names, types = tuple(field.name for field in files[0].fields), files[0].types
+    pieces = tuple(pieces_of_part([one.rows for one in files], part))
 
     def read(places: Sequence[int]) -> Iterator[Batch]:
         for place in places:
             refuse_type(names[place], types[place])
-        yield from _parquet_batches(data, [fields[place] for place in places], limits)
+        held = _Held(limits)
+        for piece in pieces:
+            yield from _parquet_batches(files[piece.file], piece.groups, places, held)
 
     return Batches(names=names, types=types, read=read)
 
 
-def _parquet_batches(data: pa.NativeFile, fields: Sequence[pa.Field], limits: ReaderLimits) -> Iterator[Batch]:
+def _parquet_file(name: str, file: RawIOBase, limits: ReaderLimits) -> _Parquet:
+    data = pa.PythonFile(file, "r")
+    opened = pyarrow.parquet.ParquetFile(data, buffer_size=CHUNK, pre_buffer=False)
+    metadata, fields = opened.metadata, tuple(opened.schema_arrow)
+    if metadata.num_columns > limits.columns or len(fields) > limits.columns:
+        raise limits.too_many_columns(max(metadata.num_columns, len(fields)))
+    if metadata.num_rows > limits.rows:
+        raise limits.too_many_rows()
+    groups = tuple(metadata.row_group(place).num_rows for place in range(metadata.num_row_groups))
+    return _Parquet(name, data, fields, groups)
+
+
+class _Held:
+    """Counts the bytes that were decoded from Parquet."""
+
+    def __init__(self, limits: ReaderLimits) -> None:
+        self.limits, self._bytes = limits, 0
+
+    def add(self, size: int) -> None:
+        self._bytes += size
+        if self._bytes > self.limits.text_bytes:
+            raise too_large("The table inside the Parquet file", self.limits.text_bytes)
+
+
+def _parquet_batches(file: _Parquet, groups: Sequence[int], places: Sequence[int], held: _Held) -> Iterator[Batch]:
+    fields = [file.fields[place] for place in places]
     names = [field.name for field in fields]
     texts = [field.name for field in fields if pa.types.is_string(field.type)]
-    decoded = 0
     with _in_our_words():
-        data.seek(0)
+        file.data.seek(0)
         # Texts stay dictionaries, so that a text repeated in a million rows is stored once.
-        opened = pyarrow.parquet.ParquetFile(data, buffer_size=CHUNK, pre_buffer=False, read_dictionary=texts)
+        opened = pyarrow.parquet.ParquetFile(file.data, buffer_size=CHUNK, pre_buffer=False, read_dictionary=texts)
         rows = max(1, min(BATCH_ROWS, BATCH_CELLS // len(names)))
-        for batch in opened.iter_batches(rows, columns=names, use_threads=False):
-            decoded += batch.nbytes
-            if decoded > limits.text_bytes:
-                raise too_large("The table inside the Parquet file", limits.text_bytes)
+        for batch in opened.iter_batches(rows, row_groups=list(groups), columns=names, use_threads=False):
+            held.add(batch.nbytes)
             columns = [plain(batch.column(field.name), field) for field in fields]
             del batch
-            yield _checked(columns, [0] * len(names), limits)
+            yield _checked(columns, [0] * len(names), held.limits)
             del columns
 
 

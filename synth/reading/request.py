@@ -13,7 +13,7 @@ from synth.schema.schema import LinkedTables, unit_from_mapping, unit_to_mapping
 from synth.schema.written import as_fields
 from synth.system.settings import ReaderLimits
 
-__all__ = ["HASH_BYTES", "START_BYTES", "Request", "error_named", "kind_of_start"]
+__all__ = ["HASH_BYTES", "SEVERAL", "START_BYTES", "Request", "error_named", "kind_of_start"]
 
 HASH_BYTES = 16
 """Bytes of the keyed hash of one unit's id; a missing id is all zeros."""
@@ -21,8 +21,12 @@ HASH_BYTES = 16
 START_BYTES = 32
 """First bytes of a file, which say its kind."""
 
+SEVERAL = b"HERMITAGE PARQUET FILES 1\n"
+"""First bytes of several Parquet files that were joined into one (:mod:`synth.reading.more.several`)."""
+
 _STARTS = {
     b"PAR1": "parquet",
+    SEVERAL: "parquet",
     b"ARROW1": "arrow",
     b"PK\x03\x04": "workbook",
     b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1": "xls",
@@ -60,6 +64,8 @@ class Request:
     where that is asked about, and ``rules`` are what is declared of them. ``tables`` are two tables that the one to
     read is joined from, or that are to be joined: the second begins at byte ``second_at`` of what is served then.
     ``of_first`` names columns of the first of two that were joined, where such a table is looked at; None otherwise.
+    ``part`` is which of several processes this is, from 0, and of how many, where each reads a part of the rows of a
+    Parquet file.
     """
 
     format: TableFormat
@@ -74,6 +80,7 @@ class Request:
     second_at: int = 0
     rules: tuple[str, ...] = ()
     of_first: tuple[str, ...] | None = None
+    part: tuple[int, int] = (0, 1)
 
     def to_bytes(self) -> bytes:
         """Write the request as JSON."""
@@ -104,6 +111,7 @@ class Request:
             "tables": None if body["tables"] is None else LinkedTables(**body["tables"]),
             "rules": tuple(body["rules"]),
             "of_first": None if body["of_first"] is None else tuple(body["of_first"]),
+            "part": (int(body["part"][0]), int(body["part"][1])),
         }
         return cls(**{**body, **read})
 

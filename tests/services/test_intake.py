@@ -10,10 +10,11 @@ import pytest
 
 from synth.application import Application
 from synth.cli import main
-from synth.cli.files import draft_configuration, open_table
+from synth.cli.files import draft_configuration
 from synth.errors import ConfigError, TableError
 from synth.schema import TableFormat
 from synth.services.inspection import NO_HEADER
+from synth.services.table_paths import open_table
 from synth.store import EventKind
 
 CANARY = "Zanzibar-7391846"
