@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 import sys
 from collections import OrderedDict
-from collections.abc import Callable, Collection, Hashable, Iterator, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import zip_longest
 from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 
 import numpy as np
@@ -25,7 +26,10 @@ __all__ = [
     "ColumnOf",
     "Computed",
     "CountMemory",
+    "Counters",
     "PrivateRows",
+    "Wanted",
+    "count_pieces",
     "joint_counts",
     "joint_index",
     "rows_by_cell",
@@ -137,7 +141,8 @@ class PrivateRows:
     ``units`` numbers the unit of each row, shape (n_rows,), where there are ids and a unit may have several rows.
     ``texts`` counts the texts of columns that are to be found privately, where a table was opened for that.
     ``keyed`` returns a secret number for each row, shape (n_rows, 2), uint64: the same for all rows of an id, else one
-    that follows from the contents of the row (``docs/proofs/critic-turns.md``).
+    that follows from the contents of the row (``docs/proofs/critic-turns.md``). ``counters`` count a part of the rows
+    each, and add up to the same counts.
     """
 
     column: ColumnOf
@@ -146,6 +151,7 @@ class PrivateRows:
     units: NDArray[np.int64] | None = field(default=None, repr=False)
     texts: Callable[[Sequence[str]], Sequence[dict[str, int]]] | None = field(default=None, repr=False)
     keyed: Callable[[], NDArray[np.uint64]] | None = field(default=None, repr=False)
+    counters: Counters | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
         if self.n_rows > MAXIMUM_ROWS:
@@ -259,42 +265,111 @@ def _groups(tables: Sequence[tuple[Axis, ...]]) -> Iterator[slice]:
 def _counted(
     rows: PrivateRows, tables: Sequence[tuple[Axis, ...]], keys: Sequence[tuple[Hashable, ...]]
 ) -> list[NDArray[np.int32]]:
-    """Count rows by the cells of every table, piece by piece; axes with the same key are looked up once."""
-    sizes = [[axis.size for axis in axes] for axes in tables]
-    totals = [np.zeros(math.prod(one), dtype=np.int32) for one in sizes]
+    """Count rows by the cells of every table; axes with the same key are looked up once."""
     axes = {
         key: axis for table, names in zip(tables, keys, strict=True) for key, axis in zip(names, table, strict=True)
     }
+    places = {key: place for place, key in enumerate(axes)}
+    lookups = [_lookup(axis, rows.n_rows) for axis in axes.values()]
+    wanted = Wanted(
+        tuple(axis.column for axis in axes.values()),
+        tuple(axis.size for axis in axes.values()),
+        tuple(lookups),
+        tuple(tuple(places[key] for key in names) for names in keys),
+    )
+    plain = all(axis.bins is None or lookup is not None for axis, lookup in zip(axes.values(), lookups, strict=True))
+    if rows.counters is not None and plain and (found := rows.counters.counts(wanted)) is not None:
+        return found
     columns = {axis.column: rows.column(axis.column) for axis in axes.values()}
-    lookups = {key: _lookup(axis, rows.n_rows) for key, axis in axes.items()}
+    searched = [axis.bins if lookup is None else None for axis, lookup in zip(axes.values(), lookups, strict=True)]
+    return count_pieces(columns, wanted, (0, rows.n_rows), many=rows.n_rows > MANY_ROWS, searched=searched)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Wanted:
+    """Tables of counts: their axes, and which of them each table has, last fastest.
+
+    ``columns`` names the column of every axis, ``sizes`` its number of bins, and ``lookups`` the bin of every code, in
+    the smallest type that can be counted, or None where there is no table of them: the codes are the bins, or are
+    searched for.
+    """
+
+    columns: tuple[str, ...]
+    sizes: tuple[int, ...]
+    lookups: tuple[NDArray[Any] | None, ...]
+    tables: tuple[tuple[int, ...], ...]
+
+    @property
+    def cells(self) -> list[int]:
+        """Number of cells of every table."""
+        return [math.prod(self.sizes[axis] for axis in table) for table in self.tables]
+
+
+class Counters(Protocol):
+    """Whatever counts the rows of a table in several parts (:mod:`synth.privacy.counting_processes`)."""
+
+    def counts(self, wanted: Wanted) -> list[NDArray[np.int32]] | None:
+        """Return tables of counts of all rows, or None where it does not know a column."""
+        ...
+
+
+def count_pieces(
+    columns: Mapping[str, NDArray[Any]],
+    wanted: Wanted,
+    rows: tuple[int, int],
+    *,
+    many: bool,
+    searched: Sequence[Bins | None] = (),
+) -> list[NDArray[np.int32]]:
+    """Count the rows from one place to another by the cells of every table, piece by piece.
+
+    Parameters
+    ----------
+    columns : mapping of name to array of shape (n_rows,)
+    wanted : Wanted
+    rows : (int, int)
+        The first row, and the first behind the last.
+    many : bool
+        Whether starting torch is worth it.
+    searched : sequence of Bins or None
+        For every axis, where its bins are searched for, because a table of them would be too long.
+
+    Returns
+    -------
+    list of arrays of shape (cells of the table,), int32
+    """
+    first, last = rows
+    sizes = [[wanted.sizes[axis] for axis in table] for table in wanted.tables]
+    totals = [np.zeros(cells, dtype=np.int32) for cells in wanted.cells]
     # Every piece of rows adds to every cell of a table, so large tables need large pieces.
     piece = min(max(SMALL_PIECE, *(4 * total.size for total in totals)), PIECE) if totals else PIECE
-    for start in range(0, rows.n_rows, piece):
-        end = min(start + piece, rows.n_rows)
-        bins = {key: _bins_of(axis, lookups[key], columns[axis.column][start:end]) for key, axis in axes.items()}
-        for total, names, one in zip(totals, keys, sizes, strict=True):
-            total += _count([bins[key] for key in names], one, many=rows.n_rows > MANY_ROWS) if names else end - start
+    for start in range(first, last, piece):
+        end = min(start + piece, last)
+        axes = zip_longest(wanted.columns, wanted.sizes, wanted.lookups, searched)
+        bins = [_bins_of(size, lookup, found, columns[name][start:end]) for name, size, lookup, found in axes]
+        for total, table, one in zip(totals, wanted.tables, sizes, strict=True):
+            total += _count([bins[axis] for axis in table], one, many=many) if table else end - start
     return totals
 
 
-def _kind(axis: Axis) -> type[np.integer[Any]]:
-    """Return the smallest type that holds the bins of an axis and can be counted."""
-    return np.uint8 if axis.size <= 2**8 else np.int16 if axis.size <= 2**15 else np.int32
+def _kind(size: int) -> type[np.integer[Any]]:
+    """Return the smallest type that holds so many bins and can be counted."""
+    return np.uint8 if size <= 2**8 else np.int16 if size <= 2**15 else np.int32
 
 
 def _lookup(axis: Axis, n_rows: int) -> NDArray[Any] | None:
     """Return the bin of every code where there are few codes for each row, or few at all: then a table is quicker."""
     plain = axis.bins is not None and axis.bins.size <= max(CODES_PER_ROW * n_rows, PIECE)
-    return axis.bins.plain(_kind(axis)) if plain and axis.bins is not None else None
+    return axis.bins.plain(_kind(axis.size)) if plain and axis.bins is not None else None
 
 
-def _bins_of(axis: Axis, lookup: NDArray[Any] | None, codes: NDArray[Any]) -> NDArray[Any]:
+def _bins_of(size: int, lookup: NDArray[Any] | None, searched: Bins | None, codes: NDArray[Any]) -> NDArray[Any]:
     """Return the bin of each row, in new memory."""
-    if lookup is None and axis.bins is not None:
-        return axis.bins[codes].astype(_kind(axis), copy=False)
-    if int(codes.max()) >= (axis.size if lookup is None else len(lookup)):
+    if searched is not None:
+        return searched[codes].astype(_kind(size), copy=False)
+    if int(codes.max()) >= (size if lookup is None else len(lookup)):
         raise PrivacyError("A column holds a code that is not in its declaration; the table must be encoded again.")
-    return codes.astype(_kind(axis)) if lookup is None else lookup[codes]
+    return codes.astype(_kind(size)) if lookup is None else lookup[codes]
 
 
 def _count(bins: Sequence[NDArray[Any]], sizes: Sequence[int], *, many: bool) -> NDArray[np.int64]:

@@ -245,7 +245,13 @@ class PrivateSession(AnswerSource):
     def _rows(self) -> PrivateRows:
         table = self._table
         return PrivateRows(
-            lambda name: table._column(name), table._rows, self._memory, table._units, table._texts, table._keyed
+            lambda name: table._column(name),
+            table._rows,
+            self._memory,
+            table._units,
+            table._texts,
+            table._keyed,
+            table._counters(),
         )
 
     def _answered(self, question: Question[Any, Any], plan: Any, receipts: tuple[Receipt, ...]) -> Numbers:

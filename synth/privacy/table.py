@@ -35,6 +35,7 @@ import numpy as np
 import numpy.typing as npt
 
 from synth.errors import PrivacyError, SchemaError
+from synth.privacy.counting_processes import CountingProcesses, can_share
 from synth.privacy.hashing import (
     Hashes,
     begins,
@@ -69,6 +70,9 @@ __all__ = [
     "units_to_split",
 ]
 
+ROWS_OF_PROCESS = 2**22
+"""A process more counts for so many rows; it takes a second to start one."""
+
 _Mask = npt.NDArray[np.bool_]
 
 
@@ -87,7 +91,18 @@ class PrivateTable:
     public; nothing else is.
     """
 
-    __slots__ = ("_columns", "_keyed", "_public_rows", "_rows", "_texts", "_units", "part", "schema")
+    __slots__ = (
+        "_columns",
+        "_counting",
+        "_keyed",
+        "_processes",
+        "_public_rows",
+        "_rows",
+        "_texts",
+        "_units",
+        "part",
+        "schema",
+    )
 
     schema: Schema
     part: Part
@@ -101,6 +116,9 @@ class PrivateTable:
     """Counts texts of columns that are to be found privately; None where the table was not opened for that."""
     _keyed: Callable[[], npt.NDArray[np.uint64]]
     """Returns a secret number for each row, by which rows are divided; shape (n_rows, 2)."""
+    _processes: int
+    """How many processes may count."""
+    _counting: CountingProcesses | None
 
     def __init__(self) -> None:
         raise PrivacyError("A private table is opened by its id; use PrivateTable.open.")
@@ -119,6 +137,7 @@ class PrivateTable:
         undeclared: Literal["refuse", "drop"] = "refuse",
         public: bool = False,
         limits: ReaderLimits | None = None,
+        processes: int = 1,
     ) -> tuple[PrivateTable, ...]:
         """Open sides of a table, reading it once: at most ``rows_per_unit`` rows of each unit, split by unit.
 
@@ -145,6 +164,8 @@ class PrivateTable:
             number.
         limits : ReaderLimits, optional
             What is refused while reading.
+        processes : int
+            How many processes of this machine may read and count; changes no code and no sum.
 
         Raises
         ------
@@ -156,9 +177,19 @@ class PrivateTable:
         if not public:
             require_number_of_units(schema)
         encoded = read_table(
-            source, table_id, schema, form, account_key=account_key, undeclared=undeclared, limits=limits
+            source,
+            table_id,
+            schema,
+            form,
+            account_key=account_key,
+            undeclared=undeclared,
+            limits=limits,
+            processes=processes,
         )
-        return tuple(cls._of(encoded, schema, account_key=account_key, holdout=holdout, part=part) for part in parts)
+        sides = tuple(cls._of(encoded, schema, account_key=account_key, holdout=holdout, part=part) for part in parts)
+        for side in sides:
+            side._processes = processes
+        return sides
 
     @classmethod
     def open_smallest(
@@ -260,10 +291,16 @@ class PrivateTable:
     ) -> PrivateTable:
         """Make one side of a table of ``n_units``, which is a public number where that of rows is."""
         table = object.__new__(cls)
-        contents = [columns[name] for name in schema.names]
-        table._keyed = lambda: divided_by(row_hashes(contents, account_key=account_key), account_key=account_key)
+
+        def keyed() -> npt.NDArray[np.uint64]:
+            # Of what ``columns`` holds by then: codes may have moved to memory that is shared.
+            hashes = row_hashes([columns[name] for name in schema.names], account_key=account_key)
+            return divided_by(hashes, account_key=account_key)
+
+        table._keyed = keyed
         table.schema, table.part, table._columns, table._units, table._texts = schema, part, columns, None, None
         table._rows = len(columns[schema.names[0]])
+        table._processes, table._counting = 1, None
         table._public_rows = None
         if schema.rows_are_public:
             held = round(holdout * n_units)
@@ -273,6 +310,14 @@ class PrivateTable:
     def _column(self, name: str) -> npt.NDArray[np.unsignedinteger[Any]]:
         """Return the codes of one column, for the session alone; the array is read-only."""
         return self._columns[self.schema.modelled_column(name).name]
+
+    def _counters(self) -> CountingProcesses | None:
+        """Return what counts the rows in several parts, for the session alone; None where that is not worth it."""
+        if self._counting is None and can_share():
+            processes = min(self._processes, self._rows // ROWS_OF_PROCESS)
+            if processes > 1:
+                self._counting = CountingProcesses(self._columns, processes)
+        return self._counting
 
     def __repr__(self) -> str:
         return "<PrivateTable: rows are not shown>"
@@ -302,6 +347,7 @@ def read_table(
     account_key: bytes,
     undeclared: Literal["refuse", "drop"] = "refuse",
     limits: ReaderLimits | None = None,
+    processes: int = 1,
 ) -> EncodedTable:
     """Read all rows of a table as codes; for this package alone."""
 
@@ -310,7 +356,15 @@ def read_table(
 
     # The table was read completely before the charge; a busy machine must not fail it now.
     within = limits or ReaderLimits().once_more
-    return read_codes(open_stream, form, schema, undeclared=undeclared, limits=within, key=hash_key(account_key))
+    return read_codes(
+        open_stream,
+        form,
+        schema,
+        undeclared=undeclared,
+        limits=within,
+        key=hash_key(account_key),
+        processes=processes,
+    )
 
 
 def rows_of(encoded: EncodedTable, chosen: npt.NDArray[np.bool_]) -> Codes:

@@ -138,7 +138,8 @@ class Batches:
 
     ``read(places)`` yields batches with a column for each place in that order. ``text`` is the table if it is a
     delimited text, and counts its lines. ``given`` are the names as they are in the file, which may be blank or
-    repeated. ``described`` is what a file of SPSS, Stata or SAS says about its columns.
+    repeated. ``described`` is what a file of SPSS, Stata or SAS says about its columns. ``rows`` is how many rows a
+    file of Parquet says it has, in all its parts.
     """
 
     names: tuple[str, ...]
@@ -147,6 +148,7 @@ class Batches:
     text: TextTable | FixedTable | None = None
     given: tuple[str, ...] = ()
     described: tuple[Described, ...] = ()
+    rows: int | None = None
 
     @property
     def odd_lines(self) -> tuple[int, dict[str, int]]:
@@ -378,7 +380,8 @@ def _open_parquet(
     refusal = next(filter(None, refusals), None)
     if refusal is not None:
         raise refusal
-    if sum(sum(one.rows) for one in files) > limits.rows:
+    rows = sum(sum(one.rows) for one in files)
+    if rows > limits.rows:
         raise limits.too_many_rows()
     names, types = tuple(field.name for field in files[0].fields), files[0].types
     pieces = tuple(pieces_of_part([one.rows for one in files], part))
@@ -390,7 +393,7 @@ def _open_parquet(
         for piece in pieces:
             yield from _parquet_batches(files[piece.file], piece.groups, places, held)
 
-    return Batches(names=names, types=types, read=read)
+    return Batches(names=names, types=types, read=read, rows=rows)
 
 
 def _parquet_file(name: str, file: RawIOBase, limits: ReaderLimits) -> _Parquet:

@@ -22,7 +22,7 @@ import pyarrow.compute as pc
 from synth.errors import InputError, TableError
 from synth.names import composed
 from synth.reading.files import Batches, holds_text, open_batches
-from synth.reading.request import HASH_BYTES, Request
+from synth.reading.request import HASH_BYTES, NO_ROWS, Request
 from synth.schema import ModelledColumn, modelled_columns
 from synth.schema.columns.base import CellCounts
 from synth.schema.encoding import CellEncoder, composed_texts, is_bytes, texts_of
@@ -118,7 +118,7 @@ def encode_rows(request: Request, batches: Batches, pass_on: Callable[..., None]
     Returns
     -------
     dict
-        The numbers of rows, odd lines and odd cells.
+        The numbers of rows, odd lines and odd cells, and how many rows the whole file has if this is a part.
 
     Raises
     ------
@@ -154,11 +154,12 @@ def encode_rows(request: Request, batches: Batches, pass_on: Callable[..., None]
         pass_on(here.to_bytes(8, "little"), *parts)
         del batch, encoded, parts  # so that they need not be held while the next is read
     if rows == 0 and request.part == (0, 1):
-        raise TableError("The table has a header but no rows. Send the whole table.")
+        raise TableError(NO_ROWS)
     return {
         "rows": rows,
         "counts": {name: astuple(count) for name, count in counts.items()},
         "lines": batches.odd_lines,
+        "of": rows if batches.rows is None else batches.rows,
     }
 
 

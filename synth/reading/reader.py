@@ -11,22 +11,27 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass, replace
+from functools import partial
 from json import loads
-from typing import Any, BinaryIO, Literal
+from typing import Any, BinaryIO, Literal, Self
 
 import numpy as np
 import numpy.typing as npt
 
 from synth.errors import InputError, TableError
-from synth.reading.request import HASH_BYTES, START_BYTES, Request, error_named, kind_of_start
+from synth.reading.request import HASH_BYTES, NO_ROWS, START_BYTES, Request, error_named, kind_of_start
 from synth.schema import TYPED_KINDS, Codes, ModelledColumn, Schema, TableFormat, code_dtype
 from synth.schema.columns.base import CellCounts, ReadingCounts
 from synth.system.confined import Confined
 from synth.system.conversation import Conversation
 from synth.system.settings import ReaderLimits
 
-__all__ = ["EncodedTable", "ask", "counts_of", "read_codes", "request_of", "with_id"]
+__all__ = ["EncodedTable", "ask", "ask_parts", "counts_of", "parts_of", "read_codes", "request_of", "with_id"]
+
+PART_BYTES = 2**24
+"""A process more is started for so many bytes of a Parquet file; it takes half a second to start one."""
 
 _PARSER = "synth.reading.process"
 _NO_KEY = bytes(16)
@@ -66,8 +71,13 @@ def read_codes(
     undeclared: Literal["refuse", "drop"] = "refuse",
     limits: ReaderLimits | None = None,
     key: bytes = _NO_KEY,
+    processes: int = 1,
 ) -> EncodedTable:
     """Read a table into codes.
+
+    Several processes read a part of the rows of a Parquet file each, and the parts are put together in their order: so
+    the codes are the same, whatever the number of processes. What concerns several rows, such as those of one person,
+    is decided later and elsewhere, of all rows together.
 
     Parameters
     ----------
@@ -83,6 +93,8 @@ def read_codes(
         What is refused, and how much of the machine may be used.
     key : bytes
         Key of the hashes of unit ids, at most 64 bytes; kept with the account.
+    processes : int
+        How many processes may read; ``open_stream`` is called once for each.
 
     Raises
     ------
@@ -90,10 +102,108 @@ def read_codes(
         If the file cannot be read as the declared table, in one sentence that quotes no cell.
     """
     request = request_of(form, schema, undeclared=undeclared, limits=limits, key=key)
-    collected = _Collected(schema.modelled, with_hashes=schema.unit.id_column is not None)
+    collect = partial(_Collected, schema.modelled, with_hashes=schema.unit.id_column is not None)
     with open_stream() as stream:
-        end = ask(stream, request, collected.add)
-    return collected.table(end)
+        parts = parts_of(stream, form, processes)
+        if parts == 1:
+            collected = collect()
+            return collected.table(ask(stream, request, collected.add))
+    several = [collect() for _ in range(parts)]
+    end = ask_parts(open_stream, request, [one.add for one in several])
+    return _Collected.joined(several).table(end)
+
+
+def parts_of(stream: BinaryIO, form: TableFormat, processes: int) -> int:
+    """Return how many of several processes read a part of a table each; only Parquet is read in parts.
+
+    Parameters
+    ----------
+    stream : binary file
+        From its beginning, where it stays.
+    form : TableFormat
+    processes : int
+        How many there may be.
+    """
+    if processes < 2 or not (form.header or form.kind in TYPED_KINDS) or not stream.seekable() or stream.tell() != 0:
+        return 1
+    is_parquet = kind_of_start(stream.read(START_BYTES)) == "parquet"
+    size = stream.seek(0, os.SEEK_END)
+    stream.seek(0)
+    return max(1, min(processes, size // PART_BYTES)) if is_parquet else 1
+
+
+def ask_parts(
+    open_stream: Callable[[], BinaryIO],
+    request: Request,
+    on_batch: Sequence[Callable[[bytes], None] | None],
+    *,
+    parser: Sequence[str] = (_PARSER,),
+) -> dict[str, Any]:
+    """Run several parsing processes side by side, each over a part of the rows of one Parquet file.
+
+    Parameters
+    ----------
+    open_stream : callable
+        Opens the file, once for each process.
+    request : Request
+    on_batch : sequence of callable, or of None
+        For each part, what is called with the body of each of its batches.
+    parser : sequence of str
+        As in :func:`ask`.
+
+    Returns
+    -------
+    dict
+        The last frames of all processes, added up.
+
+    Raises
+    ------
+    TableError
+        As :func:`ask`; or if the parts are not the whole table.
+    """
+    failures: list[BaseException] = []
+
+    def watched(add: Callable[[bytes], None], body: bytes) -> None:
+        if failures:  # this part is of no use any more
+            raise TableError(_NOT_WHOLE)
+        add(body)
+
+    def read(number: int, stream: BinaryIO) -> dict[str, Any]:
+        add, asked = on_batch[number], replace(request, part=(number, len(on_batch)))
+        try:
+            with stream:
+                return ask(stream, asked, None if add is None else partial(watched, add), parser=parser)
+        except BaseException as error:
+            failures.append(error)
+            raise
+
+    # Opened one after the other: to open a table is a transaction.
+    streams = [open_stream() for _ in on_batch]
+    with ThreadPoolExecutor(len(streams)) as pool:
+        try:
+            futures = [pool.submit(read, number, stream) for number, stream in enumerate(streams)]
+            wait(futures)
+        except BaseException as error:
+            failures.append(error)
+            raise
+    if failures:
+        raise failures[0]
+    return _added_up([future.result() for future in futures])
+
+
+_NOT_WHOLE = "The table could not be read to its end. Try again."
+
+
+def _added_up(ends: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    rows = sum(int(end["rows"]) for end in ends)
+    # Every process says how many rows the whole file has: so a part that is lost, or read twice, is noticed.
+    if {end["of"] for end in ends} != {rows}:
+        raise TableError(_NOT_WHOLE)
+    if rows == 0:
+        raise TableError(NO_ROWS)
+    names = ends[0]["counts"]
+    counts = {name: [sum(some) for some in zip(*(end["counts"][name] for end in ends), strict=True)] for name in names}
+    return {**ends[0], "rows": rows, "counts": counts}
 
 
 def request_of(
@@ -127,11 +237,11 @@ class _Collected:
         self._columns = columns
         self._buffers = [bytearray() for _ in columns]
         self._hashes = bytearray() if with_hashes else None
-        self._rows = 0
+        self.rows = 0
 
     def add(self, body: bytes) -> None:
         rows, place = int.from_bytes(body[:8], "little"), 8
-        self._rows += rows
+        self.rows += rows
         for column, buffer in zip(self._columns, self._buffers, strict=True):
             codes = np.frombuffer(body, code_dtype(column.size), rows, place)
             if codes.size and int(codes.max()) >= column.size:
@@ -141,9 +251,24 @@ class _Collected:
         if self._hashes is not None:
             self._hashes += np.frombuffer(body, np.uint8, rows * HASH_BYTES, place).data
 
+    @classmethod
+    def joined(cls, parts: Sequence[Self]) -> Self:
+        """Return all parts in their order, which are empty afterwards, so that no more is held than before."""
+        first, *others = parts
+        for other in others:
+            first.rows += other.rows
+            for buffer, more in zip(first.every_buffer(), other.every_buffer(), strict=True):
+                buffer += more
+                more.clear()
+        return first
+
+    def every_buffer(self) -> list[bytearray]:
+        """Return the buffers of all columns, and that of the hashes."""
+        return self._buffers if self._hashes is None else [*self._buffers, self._hashes]
+
     def table(self, end: dict[str, Any]) -> EncodedTable:
-        if self._rows != end["rows"] or self._rows == 0:
-            raise TableError("The table could not be read to its end. Try again.")
+        if self.rows != end["rows"] or self.rows == 0:
+            raise TableError(_NOT_WHOLE)
         codes: Codes = {
             column.name: np.frombuffer(buffer, code_dtype(column.size))
             for column, buffer in zip(self._columns, self._buffers, strict=True)
@@ -152,7 +277,7 @@ class _Collected:
         if self._hashes is not None:
             hashes = np.frombuffer(self._hashes, np.uint8).reshape(-1, HASH_BYTES)
             without_id = int((~with_id(hashes)).sum())
-        return EncodedTable(codes, hashes, self._rows, counts_of(end, without_id=without_id))
+        return EncodedTable(codes, hashes, self.rows, counts_of(end, without_id=without_id))
 
 
 # Asking the process that parses ---------------------------------------------------------------------------------------

@@ -13,10 +13,12 @@ from synth.schema.schema import LinkedTables, unit_from_mapping, unit_to_mapping
 from synth.schema.written import as_fields
 from synth.system.settings import ReaderLimits
 
-__all__ = ["HASH_BYTES", "SEVERAL", "START_BYTES", "Request", "error_named", "kind_of_start"]
+__all__ = ["HASH_BYTES", "NO_ROWS", "SEVERAL", "START_BYTES", "Request", "error_named", "kind_of_start"]
 
 HASH_BYTES = 16
 """Bytes of the keyed hash of one unit's id; a missing id is all zeros."""
+
+NO_ROWS = "The table has a header but no rows. Send the whole table."
 
 START_BYTES = 32
 """First bytes of a file, which say its kind."""

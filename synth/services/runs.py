@@ -28,7 +28,7 @@ from synth.services.reports import build_owner_report
 from synth.services.stops import Stops
 from synth.services.trying_out import PHASE, try_out
 from synth.store import Charge, ChargeState, Run, TableState, WorkState
-from synth.system.machine import resolved_device
+from synth.system.machine import local_processes, resolved_device
 from synth.vault.kept_answers import AnswerFile, answers_path
 
 __all__ = ["CHECKING", "carry_out", "report_to_owner"]
@@ -89,6 +89,7 @@ def carry_out(
         store.runs.note_device(run_id, device)
         train, *held_out = _open(installation, run, config)
         fitted = fit_and_sample(config, train, timer, holdout=next(iter(held_out), None), kept=answers)
+        del train, held_out  # and with them the processes that count their rows
         answers.require_all_repeated()
         store.work.advance(run_id, WorkState.MEASURED)
         went_on = (WENT_ON if begun_on == device else WENT_ON_ELSEWHERE,) if run.went_on else ()
@@ -240,6 +241,7 @@ def _open(installation: Installation, run: Run, config: RunConfig) -> tuple[Priv
         holdout=config.holdout,
         parts=("train", "holdout") if config.prediction_share else ("train",),
         undeclared=config.undeclared,
+        processes=local_processes(installation.settings.threads),
     )
 
 

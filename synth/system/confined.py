@@ -46,6 +46,8 @@ class Confined:
         Its command line.
     seconds : float
         How long to wait for all of its answers together.
+    shared : sequence of int
+        Descriptors of memory that it may open; nothing else is inherited.
 
     Attributes
     ----------
@@ -55,7 +57,7 @@ class Confined:
         What it reads.
     """
 
-    def __init__(self, module: str, *arguments: str, seconds: float) -> None:
+    def __init__(self, module: str, *arguments: str, seconds: float, shared: Sequence[int] = ()) -> None:
         root = str(Path(__file__).resolve().parents[2])
         variables = {name: os.environ[name] for name in _KEPT_VARIABLES if name in os.environ}
         variables["PYTHONPATH"] = os.pathsep.join(filter(None, (root, variables.get("PYTHONPATH"))))
@@ -69,6 +71,7 @@ class Confined:
             stderr=subprocess.DEVNULL,
             env=variables,
             bufsize=0,
+            pass_fds=tuple(shared),
         )
         self.questions = cast(BinaryIO, self.process.stdin)
         self._answers = cast(BinaryIO, self.process.stdout)

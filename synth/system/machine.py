@@ -34,6 +34,7 @@ __all__ = [
     "device_name",
     "is_device_name",
     "is_lack_of_means",
+    "local_processes",
     "one_thread",
     "processor_kind",
     "processor_name",
@@ -70,6 +71,11 @@ def _quota() -> list[str]:
         return (CGROUPS / "cpu.max").read_text(encoding="ascii").split()
     older = ("cpu.cfs_quota_us", "cpu.cfs_period_us")
     return [(CGROUPS / "cpu" / name).read_text(encoding="ascii") for name in older]
+
+
+def local_processes(wanted: int = 0) -> int:
+    """Return how many processes one run may use on this machine: as many as configured, or as there are cores."""
+    return wanted if wanted > 0 else cores()
 
 
 @cache
