@@ -117,7 +117,7 @@ class ForkedChildren:
         wanted: dict[str, Any] = {"environment": env, "session": options.get("start_new_session", False)}
         with self._lock:
             match command:
-                case _ if self.are_started_anew:
+                case _ if self.are_started_anew or options.get("pass_fds"):  # memory is shared with no fork
                     pass
                 case [_, "-P", "-m", module, *arguments] if module.startswith("synth."):
                     server = self._server_of(module, env, (module, *sorted(env.items())))

@@ -20,16 +20,18 @@ import sys
 import threading
 import weakref
 from itertools import pairwise
-from typing import Any, BinaryIO, NoReturn
+from typing import TYPE_CHECKING, Any, BinaryIO, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
 
 from synth.errors import JobError, PrivacyError
 from synth.privacy.counting import MANY_ROWS, Wanted, count_pieces
-from synth.schema import Codes
 from synth.system.confined import Confined, answers_alone, confine
 from synth.system.conversation import read_frame, write_frame
+
+if TYPE_CHECKING:
+    from synth.schema import Codes
 
 __all__ = ["CountingProcesses", "can_share", "main", "parts_of_rows"]
 
@@ -117,11 +119,15 @@ class CountingProcesses:
             except (EOFError, OSError, TimeoutError, ValueError):
                 raise JobError(_LOST) from None
         totals = [np.zeros(cells, dtype=np.int32) for cells in wanted.cells]
-        for part in parts:
+        counted = 0
+        for (first, end), part in parts:
+            # A part that is lost, or counted twice, does not pass.
+            if first != counted:
+                raise JobError(_WRONG)
+            counted = end
             for total, more in zip(totals, part, strict=True):
                 total += more
-        # Each row has one cell of each table: a part that is lost, or counted twice, does not pass.
-        if any(int(total.sum(dtype=np.int64)) != self._rows for total in totals):
+        if counted != self._rows or any(int(total.sum(dtype=np.int64)) != self._rows for total in totals):
             raise JobError(_WRONG)
         return totals
 
@@ -166,12 +172,14 @@ def _ask(questions: BinaryIO, wanted: Wanted) -> None:
     write_frame(questions, b"T", len(told).to_bytes(8, "little"), told, *tables)
 
 
-def _answer(process: Confined, wanted: Wanted) -> list[NDArray[np.int32]]:
+def _answer(process: Confined, wanted: Wanted) -> tuple[tuple[int, int], list[NDArray[np.int32]]]:
+    """Return which rows a process counted, and its counts."""
     kind, body = read_frame(process)
     cells = wanted.cells
-    if kind != b"B" or len(body) != 4 * sum(cells):
+    if kind != b"B" or len(body) != 16 + 4 * sum(cells):
         raise ValueError
-    return np.split(np.frombuffer(body, np.int32), np.cumsum(cells)[:-1])
+    counted = int.from_bytes(body[:8], "little"), int.from_bytes(body[8:16], "little")
+    return counted, np.split(np.frombuffer(body, np.int32, offset=16), np.cumsum(cells)[:-1])
 
 
 # A process that counts ------------------------------------------------------------------------------------------------
@@ -191,7 +199,8 @@ def main() -> int:
         except EOFError:
             return 0
         totals = count_pieces(columns, _wanted(body), (first, end), many=many)
-        write_frame(answers, b"B", *(total.data.cast("B") for total in totals))
+        counted = (place.to_bytes(8, "little") for place in (first, end))
+        write_frame(answers, b"B", *counted, *(total.data.cast("B") for total in totals))
 
 
 def _mapped(descriptor: int, dtype: str) -> NDArray[Any]:

@@ -118,7 +118,7 @@ def encode_rows(request: Request, batches: Batches, pass_on: Callable[..., None]
     Returns
     -------
     dict
-        The numbers of rows, odd lines and odd cells, and how many rows the whole file has if this is a part.
+        The numbers of rows, odd lines and odd cells, and which part of how many rows this is.
 
     Raises
     ------
@@ -160,6 +160,7 @@ def encode_rows(request: Request, batches: Batches, pass_on: Callable[..., None]
         "counts": {name: astuple(count) for name, count in counts.items()},
         "lines": batches.odd_lines,
         "of": rows if batches.rows is None else batches.rows,
+        "part": request.part,
     }
 
 

@@ -154,7 +154,7 @@ def ask_parts(
     Returns
     -------
     dict
-        The last frames of all processes, added up.
+        The last frames of all processes: numbers added up, the rest of the first.
 
     Raises
     ------
@@ -196,14 +196,16 @@ _NOT_WHOLE = "The table could not be read to its end. Try again."
 
 def _added_up(ends: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     rows = sum(int(end["rows"]) for end in ends)
-    # Every process says how many rows the whole file has: so a part that is lost, or read twice, is noticed.
-    if {end["of"] for end in ends} != {rows}:
+    # Every process says which part it read, of how many rows: one that is lost, or read twice, is noticed.
+    parts = [tuple(end["part"]) for end in ends]
+    if {end["of"] for end in ends} != {rows} or parts != [(part, len(ends)) for part in range(len(ends))]:
         raise TableError(_NOT_WHOLE)
     if rows == 0:
         raise TableError(NO_ROWS)
     names = ends[0]["counts"]
     counts = {name: [sum(some) for some in zip(*(end["counts"][name] for end in ends), strict=True)] for name in names}
-    return {**ends[0], "rows": rows, "counts": counts}
+    added = {name: sum(end[name] for end in ends) for name in ("without_id",) if name in ends[0]}
+    return {**ends[0], "rows": rows, "counts": counts, **added}
 
 
 def request_of(

@@ -8,7 +8,7 @@ program.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from itertools import product
 from json import dumps
@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from synth.errors import ConfigError
 from synth.reading.files import Batch, Batches
 from synth.reading.process import encode_rows, main
-from synth.reading.reader import ask, counts_of, request_of
+from synth.reading.reader import ask, ask_parts, counts_of, parts_of, request_of
 from synth.reading.request import HASH_BYTES, Request
 from synth.reports.losses import (
     TOLD,
@@ -82,13 +82,14 @@ _ABSENT = ("NA", "N/A", "n/a", "NaN", "nan", "NULL", "null", "None", "none", "?"
 
 
 def read_once(
-    stream: BinaryIO,
+    stream: BinaryIO | Callable[[], BinaryIO],
     form: TableFormat,
     schema: Schema,
     *,
     rules: Sequence[str] = (),
     undeclared: Literal["refuse", "drop"] = "refuse",
     limits: ReaderLimits | None = None,
+    processes: int = 1,
 ) -> Losses:
     """Read a table to its end as a run will, and say what would be lost.
 
@@ -96,7 +97,7 @@ def read_once(
 
     Parameters
     ----------
-    stream : binary file
+    stream : binary file, or a callable that opens one
         The bytes of the table.
     form : TableFormat
         How cells are written.
@@ -108,6 +109,9 @@ def read_once(
         What to do with a column that is not declared.
     limits : ReaderLimits, optional
         What is refused, and how much of the machine may be used.
+    processes : int
+        How many processes may read parts of a Parquet file that can be opened again, each; of people whose rows are
+        kept together all rows are read by one.
 
     Raises
     ------
@@ -117,13 +121,24 @@ def read_once(
     request = request_of(form, schema, undeclared=undeclared, limits=limits)
     if schema.people == "whole":
         request = replace(request, together=schema.unit, rules=tuple(rules), tables=schema.tables)
-    end = ask(stream, request, None, parser=("synth.services.first_reading",))
+    end = _end_of(stream, request, processes)
     together = None if end["together"] is None else PeopleCounts(**end["together"])
     counts = replace(counts_of(end, without_id=int(end["without_id"])), together=together)
     if end["linked"] is not None:
         first, second = end["linked"].pop("keyless")
         counts = with_linked(counts, LinkedCounts(keyless=(first, second), **end["linked"]), schema)
     return losses_of(counts, schema, end["advice"])
+
+
+def _end_of(stream: BinaryIO | Callable[[], BinaryIO], request: Request, processes: int) -> dict[str, Any]:
+    parser = ("synth.services.first_reading",)
+    if not callable(stream):
+        return ask(stream, request, None, parser=parser)
+    with stream() as opened:
+        parts = parts_of(opened, request.format, processes if request.together is None else 1)
+        if parts == 1:
+            return ask(opened, request, None, parser=parser)
+    return ask_parts(stream, request, [None] * parts, parser=parser)
 
 
 # In the parsing process -----------------------------------------------------------------------------------------------

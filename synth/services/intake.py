@@ -26,6 +26,7 @@ from synth.services.linked import form_of_joined, joined_rows
 from synth.services.recognition import Recognised, read_header, recognise
 from synth.services.views import DraftColumn, KeptTable, ReceivedTable
 from synth.store import Store, StoredTable, TableKind, TableState, Work, WorkKind, display_name
+from synth.system.machine import local_processes
 from synth.system.settings import ReaderLimits
 from synth.vault.vault import Vault
 
@@ -528,15 +529,15 @@ class Intake:
             raise TableError(
                 f"The rows of this table came from a {came_from}. Write 'origin: {came_from}' under 'format'."
             )
-        with self._vault.open(table_id) as stream:
-            losses = read_once(
-                stream,
-                form,
-                config.schema,
-                rules=config.constraints,
-                undeclared=config.undeclared,
-                limits=self._limits,
-            )
+        losses = read_once(
+            lambda: self._vault.open(table_id),
+            form,
+            config.schema,
+            rules=config.constraints,
+            undeclared=config.undeclared,
+            limits=self._limits,
+            processes=local_processes(self._store.settings.threads),
+        )
         if not reading.look:
             return Losses()
         if table.kind is TableKind.TEST:

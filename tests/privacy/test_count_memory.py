@@ -43,6 +43,9 @@ class Watched:
         self.read.append(name)
         return self._table._column(name)
 
+    def _counters(self) -> None:
+        return None
+
     def read_since(self) -> list[str]:
         read, self.read = self.read, []
         return sorted(read)
