@@ -14,6 +14,7 @@ from pages.ui.database import database_panel, show_caution
 from pages.ui.dictionaries import keep_own_dictionary
 from pages.ui.draft import fill_from_config, linked_of, rename_columns, take_table
 from pages.ui.evidence import badge
+from pages.ui.folders import folder_panel
 from pages.ui.format_form import FORM_OPEN, SHEETS, format_form
 from pages.ui.guards import through_the_application
 from pages.ui.joining import second_table
@@ -85,6 +86,7 @@ def screen() -> None:
         again = table_uploader(_account(names))
         format_form()
         account = account_question(names)
+        folder_panel(account)
         database_panel(account)
         codebook_panel()
         latest_work("Show the latest tables and runs")

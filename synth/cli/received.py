@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import inspect
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -25,9 +25,10 @@ from synth.services import run_folder
 from synth.services.incidents import own_error, record_incident
 from synth.services.intake import Reading
 from synth.services.linked import as_joined
-from synth.services.table_paths import open_table
+from synth.services.table_paths import open_table, size_of
 from synth.services.views import ReceivedTable
 from synth.store import ChargeState, WorkState
+from synth.system.settings import size_text
 
 __all__ = [
     "SPENDS_AGAIN",
@@ -160,9 +161,9 @@ def received(
         elif config.source is not None:
             taken.append(application.intake.receive_from(config.source, password, config.account, config.format))
         else:
-            taken.append(_receive(application, config, str(config.table), "table"))
+            taken.append(_receive(application, config, str(config.table), "table", say))
         if config.test_table is not None:
-            taken.append(_receive(application, config, config.test_table, "test"))
+            taken.append(_receive(application, config, config.test_table, "test", say))
         if first and taken[0].same_table:
             raise PrivacyError(SPENDS_AGAIN)
         for one in taken:
@@ -178,9 +179,12 @@ def received(
                 deleting.callback(application.vault.delete, one.table_id, who=application.access.name)
 
 
-def _receive(application: Application, config: RunConfig, path: str, kind: _Kind) -> ReceivedTable:
+def _receive(
+    application: Application, config: RunConfig, path: str, kind: _Kind, say: Say | None = None
+) -> ReceivedTable:
     with open_table(path, _form_of(config, kind)) as (name, stream):
-        return _taken(application, config, stream, name, kind)
+        watch = None if say is None else _telling(say, size_of(stream))
+        return _taken(application, config, stream, name, kind, watch)
 
 
 def _joined(application: Application, config: RunConfig, files: tuple[BinaryIO, BinaryIO]) -> ReceivedTable:
@@ -196,7 +200,34 @@ def _joined(application: Application, config: RunConfig, files: tuple[BinaryIO, 
     )
 
 
-def _taken(application: Application, config: RunConfig, stream: BinaryIO, name: str, kind: _Kind) -> ReceivedTable:
+def _telling(say: Say, size: int | None) -> Callable[[int], None] | None:
+    """Return what tells how much of a large table is encrypted, at every tenth of it; None for a smaller one."""
+    if size is None or size < TOLD_BYTES:
+        return None
+    told = 0
+
+    def watch(done: int) -> None:
+        nonlocal told
+        tenths = 10 * done // size
+        if tenths > told:
+            told = tenths
+            say(f"{10 * tenths} % of the table is encrypted ({size_text(done)}).")
+
+    return watch
+
+
+TOLD_BYTES = 2**28
+"""Of tables from this size on it is told how much is encrypted."""
+
+
+def _taken(
+    application: Application,
+    config: RunConfig,
+    stream: BinaryIO,
+    name: str,
+    kind: _Kind,
+    watch: Callable[[int], None] | None = None,
+) -> ReceivedTable:
     form = _form_of(config, kind)
     return application.intake.receive(
         stream,
@@ -206,6 +237,7 @@ def _taken(application: Application, config: RunConfig, stream: BinaryIO, name: 
         kind=kind,
         declared=config.schema.columns,
         undeclared=config.undeclared,
+        watch=watch,
     )
 
 

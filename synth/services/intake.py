@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import timedelta
-from typing import BinaryIO, Literal
+from typing import BinaryIO, Literal, cast
 
 from synth.errors import NotAsDeclaredError, TableError
 from synth.ledger.ledger import Ledger
@@ -24,16 +24,22 @@ from synth.services.first_reading import read_once
 from synth.services.inspection import Header, inspect_header
 from synth.services.linked import form_of_joined, joined_rows
 from synth.services.recognition import Recognised, read_header, recognise
+from synth.services.table_paths import open_listed, size_of
 from synth.services.views import DraftColumn, KeptTable, ReceivedTable
 from synth.store import Store, StoredTable, TableKind, TableState, Work, WorkKind, display_name
+from synth.system.disk import require_room
 from synth.system.machine import local_processes
 from synth.system.settings import ReaderLimits
+from synth.vault.sealing import CHUNK_BYTES, TAG_BYTES
 from synth.vault.vault import Vault
 
 __all__ = ["Headers", "Intake", "Reading", "going_preview"]
 
 Headers = dict[str, Header]
 """The header of each table that was read, by its id."""
+
+_OF_HEADER = 2**16
+"""Bytes of the header of a table and of the record in the database, with room to spare."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +97,7 @@ class Intake:
         declared: Sequence[Column] = (),
         undeclared: Literal["refuse", "drop"] = "refuse",
         vouched: bool = False,
+        watch: Callable[[int], None] | None = None,
     ) -> ReceivedTable:
         """Take in a table: read its header in a process with limits, then encrypt it while reading.
 
@@ -111,14 +118,20 @@ class Intake:
             Whether it may name others too.
         vouched : bool
             Whether the owner vouches that the first line holds names, for a table that nobody described yet.
+        watch : callable, optional
+            Called with the number of bytes that were encrypted so far; whatever it raises ends the intake, and nothing
+            is kept.
 
         Raises
         ------
         TableError
             If it cannot be read as a table; nothing is kept, and no account is opened.
+        DiskFullError
+            If there is no room for it on the disk; nothing was read then.
         """
         form = table_format or TableFormat()
         form.check()
+        self._require_room(stream)
         header = read_header(
             stream, form, limits=self._limits, vouched=vouched, declared=declared, undeclared=undeclared
         )
@@ -130,7 +143,7 @@ class Intake:
         shown = name.replace("\\", "/").rstrip("/").rsplit("/", 1)[-1] or "table"
         # The account is opened together with the table: if anything fails, there is neither.
         with self._vault.taking(
-            stream,
+            stream if watch is None else cast(BinaryIO, _Watched(stream, watch)),
             account_name=account,
             user=self.access.owner,
             name=shown,
@@ -141,6 +154,53 @@ class Intake:
             received = self._described(table, header, display_name(account, what="The account"))
         self._headers[table.id] = header
         return received
+
+    @use_case(Role.OWNER, about="account")
+    def receive_listed(
+        self,
+        pattern: str,
+        *,
+        account: str,
+        table_format: TableFormat,
+        declared: Sequence[Column] = (),
+        watch: Callable[[int, int | None], None] | None = None,
+    ) -> ReceivedTable:
+        """Take in a table from a folder that the operator listed: a file, or several that match a pattern.
+
+        Parameters
+        ----------
+        pattern : str
+            As in :func:`synth.services.table_paths.open_listed`.
+        account, table_format, declared
+            As in :meth:`receive`.
+        watch : callable, optional
+            Called with the number of bytes that were encrypted so far, and with that of all, or None while only reading
+            them tells; as in :meth:`receive`.
+
+        Raises
+        ------
+        InputError
+            If it lies outside the listed folders; no file is opened.
+        TableError
+            If it cannot be read as one table; nothing is kept, and no account is opened.
+        """
+        settings = self._store.settings
+        with open_listed(pattern, table_format, folders=settings.folders, home=settings.home) as (name, stream):
+            size = size_of(stream)
+            return self.receive(
+                stream,
+                account=account,
+                name=name,
+                table_format=table_format,
+                declared=declared,
+                watch=None if watch is None else lambda done: watch(done, size),
+            )
+
+    def _require_room(self, stream: BinaryIO) -> None:
+        size = size_of(stream)
+        if size is not None and size <= self._store.settings.maximum_table_bytes:
+            needed = size + size // CHUNK_BYTES * TAG_BYTES + _OF_HEADER
+            require_room(self._store.settings.home, needed, "The table")
 
     @use_case(Role.OWNER, about="account")
     def receive_from(
@@ -547,6 +607,20 @@ class Intake:
         if losses.mostly and not reading.as_declared:
             raise NotAsDeclaredError(losses.lines)
         return losses
+
+
+class _Watched:
+    """A stream that tells how many bytes were read from it."""
+
+    def __init__(self, stream: BinaryIO, watch: Callable[[int], None]) -> None:
+        self._stream, self._watch, self._read = stream, watch, 0
+
+    def read(self, size: int = -1) -> bytes:
+        """Return the next bytes, and tell."""
+        data = self._stream.read(size)
+        self._read += len(data)
+        self._watch(self._read)
+        return data
 
 
 def going_preview(store: Store, table_id: str) -> Work | None:

@@ -24,6 +24,7 @@ __all__ = [
     "naming_full_disk",
     "private_file",
     "replace_durably",
+    "require_room",
     "sync_directory",
 ]
 
@@ -108,6 +109,22 @@ def is_full(error: BaseException | None) -> bool:
 def has_no_room(folder: Path) -> bool:
     """Whether the disk of a folder has no room for even a small file."""
     return shutil.disk_usage(_existing(folder)).free < _SMALLEST
+
+
+def require_room(folder: Path, size: int, what: str) -> None:
+    """Refuse to write so many bytes where there is no room for them.
+
+    Raises
+    ------
+    DiskFullError
+    """
+    held = _existing(folder)
+    free = shutil.disk_usage(held).free
+    if free < size:
+        raise DiskFullError(
+            f"{what} needs {size_text(size)} on the disk that holds {held}, which has {size_text(free)} left. Free "
+            "some space, then try again."
+        )
 
 
 def disk_full(*folders: Path) -> DiskFullError:

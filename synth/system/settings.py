@@ -56,8 +56,9 @@ class Settings:
 
     ``hosts`` are the names by which browsers may reach the server: those of the machine itself, and those in
     ``HERMITAGE_HOSTS``. ``databases`` are the servers and folders from which screens may read tables of databases, as
-    listed in ``HERMITAGE_DATABASES``; none by default. ``login`` says how users are told apart; None is an installation
-    with a single user.
+    listed in ``HERMITAGE_DATABASES``; none by default. ``folders`` are those from which screens may take tables by
+    path, as listed in ``HERMITAGE_FOLDERS``; none by default. ``login`` says how users
+    are told apart; None is an installation with a single user.
     """
 
     home: Path
@@ -72,6 +73,7 @@ class Settings:
     hosts: tuple[str, ...] = LOCAL_HOSTS
     databases: tuple[str, ...] = ()
     connections: tuple[Connection, ...] = ()
+    folders: tuple[str, ...] = ()
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str] | None = None) -> Settings:
@@ -92,6 +94,7 @@ class Settings:
             hosts=_hosts(variables),
             databases=databases,
             connections=connections,
+            folders=_folders(variables),
         )
 
 
@@ -107,6 +110,20 @@ def _login(text: str) -> Login | None:
         "The environment variable HERMITAGE_LOGIN must be oidc, oidc:CLAIM or header:NAME, for example "
         "header:X-Forwarded-User."
     )
+
+
+def _listed(variables: Mapping[str, str], name: str) -> tuple[str, ...]:
+    return tuple(filter(None, map(str.strip, variables.get(name, "").split(","))))
+
+
+def _folders(variables: Mapping[str, str]) -> tuple[str, ...]:
+    folders = _listed(variables, "HERMITAGE_FOLDERS")
+    if not all(map(os.path.isabs, folders)):
+        raise ConfigError(
+            "The environment variable HERMITAGE_FOLDERS must be a list of whole paths of folders, separated by commas, "
+            "for example /data/claims,/data/open."
+        )
+    return folders
 
 
 def _hosts(variables: Mapping[str, str]) -> tuple[str, ...]:

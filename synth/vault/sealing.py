@@ -25,6 +25,7 @@ from synth.vault.keys import KEY_BYTES
 __all__ = [
     "CHUNK_BYTES",
     "SEAL_BYTES",
+    "TAG_BYTES",
     "DecryptedStream",
     "EncryptingWriter",
     "SealedFiles",
@@ -38,6 +39,8 @@ CHUNK_BYTES = 2**20
 """Plaintext bytes of every chunk but the last."""
 
 TAG_BYTES = 16
+"""Bytes that encryption adds to every chunk."""
+
 NONCE_BYTES = 12
 SEAL_BYTES = NONCE_BYTES + TAG_BYTES
 """Bytes that :func:`seal` adds to its payload."""

@@ -4,20 +4,24 @@ from __future__ import annotations
 
 import io
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from synth.errors import InputError, TableError
+from synth.application import Application
+from synth.errors import ConfigError, DiskFullError, InputError, TableError
 from synth.reading.more.several import pieces_of_part
 from synth.reading.reader import read_codes
 from synth.schema import CategoryColumn, NumberColumn, Schema, TableFormat
 from synth.services.inspection import inspect_header
 from synth.services.table_paths import open_listed, open_table, size_of
+from synth.system import disk
+from synth.system.settings import Settings
 
 FORM = TableFormat()
 SCHEMA = Schema((NumberColumn("age", 0, 99, 1), CategoryColumn("ward", ("a", "b", "c"))))
@@ -189,6 +193,75 @@ def test_a_path_that_is_none_is_refused(claims: Path) -> None:
         listed(f"{claims}/2031-*.parquet", claims)
     with pytest.raises(TableError, match="There is no file"):
         listed(str(claims), claims)
+
+
+# Taken in -------------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def server(claims: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Application]:
+    """An installation whose operator listed the folder of claims."""
+    monkeypatch.setenv("HERMITAGE_HOME", str(tmp_path / "home"))
+    monkeypatch.delenv("DATABASE_URL", raising=False)
+    monkeypatch.setenv("HERMITAGE_FOLDERS", f" {claims} , /nowhere/else")
+    with Application.from_environment() as application:
+        yield application
+
+
+def nothing_is_kept(application: Application) -> bool:
+    left = [*(application.settings.home / "vault").iterdir()]
+    return application.accounts() == [] and application.intake.tables() == [] and left == []
+
+
+def test_files_of_a_listed_folder_are_taken_in_as_one_table(server: Application, claims: Path) -> None:
+    seen: list[tuple[int, int | None]] = []
+    pattern = f"{claims}/*.parquet"
+    table = server.intake.receive_listed(
+        pattern, account="claims", table_format=FORM, watch=lambda *told: seen.append(told)
+    )
+    assert (table.n_rows, [column.name for column in table.columns]) == (13, ["age", "ward"])
+    assert seen[-1] == (table.size_bytes, table.size_bytes)
+    # The snapshot is what is read from now on, whatever happens to the files.
+    for path in claims.iterdir():
+        path.unlink()
+    assert codes_of(lambda: server.vault.open(table.table_id))["age"][:5] == table_of_first()
+
+
+def table_of_first() -> list[int]:
+    return list(table(5, 0)["age"].to_pylist())
+
+
+def test_a_cancelled_intake_leaves_nothing_behind(server: Application, claims: Path) -> None:
+    def cancel(done: int, of: int | None) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        server.intake.receive_listed(f"{claims}/*", account="claims", table_format=FORM, watch=cancel)
+    assert nothing_is_kept(server)
+
+
+def test_what_is_refused_is_refused_before_anything_is_kept_or_charged(server: Application, claims: Path) -> None:
+    refusals = [("/etc/*", InputError, "leads out of the folders"), (f"{claims}/*", TableError, "different columns")]
+    pq.write_table(table(2, 9).select(["ward"]), claims / "2024-9.parquet")
+    for typed, kind, words in refusals:
+        with pytest.raises(kind, match=words):
+            server.intake.receive_listed(typed, account="claims", table_format=FORM)
+        assert nothing_is_kept(server)
+
+
+def test_a_table_that_the_disk_has_no_room_for_is_refused_before_it_is_read(
+    server: Application, claims: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(disk.shutil, "disk_usage", lambda folder: SimpleNamespace(free=100, total=10**9))
+    with pytest.raises(DiskFullError, match="which has 100 bytes left"):
+        server.intake.receive_listed(f"{claims}/*", account="claims", table_format=FORM)
+    assert nothing_is_kept(server)
+
+
+def test_a_folder_is_listed_by_its_whole_path() -> None:
+    with pytest.raises(ConfigError, match="HERMITAGE_FOLDERS must be a list of whole paths"):
+        Settings.from_environment({"HERMITAGE_FOLDERS": "/data,claims"})
+    assert Settings.from_environment({}).folders == ()
 
 
 # Parts ----------------------------------------------------------------------------------------------------------------
