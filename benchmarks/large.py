@@ -116,7 +116,7 @@ def write_configuration(path: Path, rows: int, holdout: float) -> None:
 
 def parse(table: Path) -> dict[str, Any]:
     """Parse the file, and keep nothing."""
-    file = pq.ParquetFile(table)
+    file = pq.ParquetFile(table, pre_buffer=False)
     for _ in file.iter_batches(2**16, use_threads=False):
         pass
     return {}

@@ -162,7 +162,9 @@ def _(patch: pytest.MonkeyPatch) -> None:
 def _(patch: pytest.MonkeyPatch) -> None:
     right = PrivateTable._of.__func__  # type: ignore[attr-defined]
 
-    def of(cls: Any, encoded: Any, schema: Any, *, account_key: bytes, holdout: float, part: Any) -> PrivateTable:
+    def of(
+        cls: Any, encoded: Any, schema: Any, *, account_key: bytes, holdout: float, part: Any, last: bool = False
+    ) -> PrivateTable:
         made = right(cls, encoded, schema, account_key=account_key, holdout=0.0, part="train")
         hashes = table.row_hashes([made._columns[name] for name in made.schema.names], account_key=account_key)
         n_units = table.units_to_split(encoded, schema)

@@ -28,7 +28,7 @@ A row without an id, where there is an id column, belongs to no unit. It is on n
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from typing import Any, BinaryIO, Literal, NoReturn, Protocol
 
 import numpy as np
@@ -60,6 +60,7 @@ __all__ = [
     "chosen_rows",
     "divided_by",
     "hash_key",
+    "held_of_many",
     "holdout_rows",
     "kept_rows",
     "place_hashes",
@@ -69,6 +70,9 @@ __all__ = [
     "rows_of",
     "units_to_split",
 ]
+
+HASHED_ROWS = 2**23
+"""Up to so many rows, the hashes of all rows are held at a time."""
 
 ROWS_OF_PROCESS = 2**22
 """A process more counts for so many rows; it takes a second to start one."""
@@ -186,10 +190,13 @@ class PrivateTable:
             limits=limits,
             processes=processes,
         )
-        sides = tuple(cls._of(encoded, schema, account_key=account_key, holdout=holdout, part=part) for part in parts)
-        for side in sides:
+        sides: list[PrivateTable] = []
+        for part in parts:
+            last = len(sides) == len(parts) - 1
+            side = cls._of(encoded, schema, account_key=account_key, holdout=holdout, part=part, last=last)
             side._processes = processes
-        return sides
+            sides.append(side)
+        return tuple(sides)
 
     @classmethod
     def open_smallest(
@@ -271,11 +278,19 @@ class PrivateTable:
 
     @classmethod
     def _of(
-        cls, encoded: EncodedTable, schema: Schema, *, account_key: bytes, holdout: float, part: Part
+        cls,
+        encoded: EncodedTable,
+        schema: Schema,
+        *,
+        account_key: bytes,
+        holdout: float,
+        part: Part,
+        last: bool = False,
     ) -> PrivateTable:
+        """Make one side of a table; the last one takes the codes, and leaves none behind."""
         chosen = chosen_rows(encoded, schema, account_key=account_key, holdout=holdout, part=part)
         n_units = units_to_split(encoded, schema) or encoded._n_rows
-        columns, asked = asked_rows(encoded, chosen, schema, account_key=account_key)
+        columns, asked = asked_rows(encoded, chosen, schema, account_key=account_key, last=last)
         table = cls._side(columns, asked, part, n_units=n_units, holdout=holdout, account_key=account_key)
         if encoded._unit_hashes is not None:
             hashes = encoded._unit_hashes
@@ -367,22 +382,34 @@ def read_table(
     )
 
 
-def rows_of(encoded: EncodedTable, chosen: npt.NDArray[np.bool_]) -> Codes:
-    """Return the codes of some rows, by column, read-only; for this package alone."""
-    columns = encoded._codes if chosen.all() else {name: codes[chosen] for name, codes in encoded._codes.items()}
-    for codes in columns.values():
-        codes.flags.writeable = False
+def rows_of(encoded: EncodedTable, chosen: npt.NDArray[np.bool_], *, last: bool = False) -> Codes:
+    """Return the codes of some rows, by column, read-only; for this package alone.
+
+    Where these are the last that are wanted, all rows are let go column by column: so no more is held at a time than
+    these and one column.
+    """
+    every = bool(chosen.all())
+    columns: Codes = {}
+    for name in list(encoded._codes):
+        codes = encoded._codes.pop(name) if last else encoded._codes[name]
+        columns[name] = codes if every else codes[chosen]
+        columns[name].flags.writeable = False
     return columns
 
 
 def asked_rows(
-    encoded: EncodedTable, chosen: npt.NDArray[np.bool_], schema: Schema, *, account_key: bytes
+    encoded: EncodedTable,
+    chosen: npt.NDArray[np.bool_],
+    schema: Schema,
+    *,
+    account_key: bytes,
+    last: bool = False,
 ) -> tuple[Codes, Schema]:
     """Return the rows that questions are about, by column, and their schema: one row for each unit that is kept whole.
 
-    For this package alone.
+    For this package alone; ``last`` is as in :func:`rows_of`.
     """
-    columns = rows_of(encoded, chosen)
+    columns = rows_of(encoded, chosen, last=last)
     if schema.people != "whole" or encoded._unit_hashes is None:
         return columns, schema
     people = people_of(schema)
@@ -435,7 +462,13 @@ def chosen_rows(
     elif schema.neighbours is Neighbours.CELL:
         units = place_hashes(encoded._n_rows)
     else:
-        units = row_hashes([encoded._codes[name] for name in schema.names], account_key=account_key)
+        columns = [encoded._codes[name] for name in schema.names]
+        if encoded._n_rows > HASHED_ROWS:
+            held = held_of_many(
+                columns, share=holdout, n_units=units_to_split(encoded, schema), account_key=account_key
+            )
+            return held if part == "holdout" else ~held
+        units = row_hashes(columns, account_key=account_key)
     held = holdout_rows(units, share=holdout, n_units=units_to_split(encoded, schema), account_key=account_key)
     chosen[chosen] = held if part == "holdout" else ~held
     return chosen
@@ -533,6 +566,75 @@ def holdout_rows(unit_hashes: Hashes, *, share: float, n_units: int | None, acco
     beyond = order[first[n_held]]
     held: _Mask = (high < high[beyond]) | ((high == high[beyond]) & (low < low[beyond]))
     return held
+
+
+def held_of_many(
+    columns: Sequence[npt.NDArray[np.unsignedinteger[Any]]], *, share: float, n_units: int | None, account_key: bytes
+) -> _Mask:
+    """Choose what :func:`holdout_rows` of :func:`row_hashes` chooses, in a tenth of the memory.
+
+    Equal rows have equal hashes of their contents, so rows are taken a few million at a time, by the first byte of that
+    hash: the number of a row among its equals is the same as if all rows were taken together.
+
+    Parameters
+    ----------
+    columns : sequence of arrays of shape (n_rows,)
+        As in :func:`row_hashes`.
+    share, n_units, account_key
+        As in :func:`holdout_rows`.
+
+    Returns
+    -------
+    array of bool of shape (n_rows,)
+    """
+    n_rows = len(columns[0])
+    held = np.zeros(n_rows, dtype=bool)
+    n_held = n_rows if n_units is None else round(share * n_units)
+    if n_units is None:
+        for rows, hashes in _hashes_in_turn(columns, account_key):
+            held[rows] = holdout_rows(hashes, share=share, n_units=None, account_key=account_key)
+        return held
+    if n_held >= n_rows:
+        return ~held
+    key = purpose_key(account_key, b"hold-out")
+    tops = np.empty(n_rows, dtype=np.uint32)
+    for rows, hashes in _hashes_in_turn(columns, account_key):
+        tops[rows] = keyed_numbers(hashes, None, key)[:, 0] >> np.uint64(32)
+    # The number of the first row that is not held, by its 32 highest bits; rows that share these are told apart below.
+    beyond = np.partition(tops, n_held)[n_held]
+    np.less(tops, beyond, out=held)
+    left = n_held - int(held.sum())
+    if left:
+        alike = tops == beyond
+        found = [
+            (rows[alike[rows]], keyed_numbers(hashes[alike[rows]], None, key))
+            for rows, hashes in _hashes_in_turn(columns, account_key, wanted=alike)
+        ]
+        places = np.concatenate([rows for rows, _ in found])
+        numbers = np.concatenate([one for _, one in found])
+        held[places[np.lexsort((numbers[:, 1], numbers[:, 0]))[:left]]] = True
+    return held
+
+
+def _hashes_in_turn(
+    columns: Sequence[npt.NDArray[np.unsignedinteger[Any]]], account_key: bytes, *, wanted: _Mask | None = None
+) -> Iterator[tuple[npt.NDArray[np.int64], Hashes]]:
+    """Yield places of rows, and what :func:`row_hashes` returns for them, until each row was among them once.
+
+    With ``wanted``, turns without any of these rows are left out.
+    """
+    n_rows = len(columns[0])
+    first = np.empty(n_rows, dtype=np.uint8)
+    for start in range(0, n_rows, HASHED_ROWS):
+        some = slice(start, start + HASHED_ROWS)
+        first[some] = content_hashes([column[some] for column in columns], account_key=account_key)[:, 0]
+    turns = min(256, 1 << max(0, (2 * n_rows // HASHED_ROWS).bit_length()))
+    first &= turns - 1
+    for turn in range(turns):
+        rows = np.flatnonzero(first == turn)
+        if len(rows) == 0 or (wanted is not None and not wanted[rows].any()):
+            continue
+        yield rows, row_hashes([column[rows] for column in columns], account_key=account_key)
 
 
 def row_hashes(columns: Sequence[npt.NDArray[np.unsignedinteger[Any]]], *, account_key: bytes) -> Hashes:

@@ -19,7 +19,7 @@ from questions import every_kind_of_map, small_codes, small_schema
 from recorded_noise import RecordedNoise
 
 from synth.errors import PrivacyError
-from synth.privacy import counting, table
+from synth.privacy import counting, counting_processes, table
 from synth.privacy.accounting import PrivacyBudget
 from synth.privacy.answers import FEATURE_MAPS, KINDS
 from synth.privacy.session import PrivateSession
@@ -39,6 +39,7 @@ OF_ROWS = {
     "synth.reading.reader": {"read_codes", "EncodedTable", "with_id"},
     "synth.privacy.table": {"read_table", "rows_of", "chosen_rows", "units_to_split"},
     "synth.privacy.counting": set(counting.__all__),
+    "synth.privacy.counting_processes": set(counting_processes.__all__),
     "synth.privacy.feature_maps": {"exact_sum"},
     "synth.privacy.selection": {"scores_of"},
     "synth.privacy.more.gradients": {"sum_of_gradients"},
@@ -181,7 +182,9 @@ def test_what_sees_rows_is_of_the_closed_classes_alone() -> None:
         assert kind.__module__.startswith("synth.privacy.")
     assert table.PrivateTable.__slots__ == (
         "_columns",
+        "_counting",
         "_keyed",
+        "_processes",
         "_public_rows",
         "_rows",
         "_texts",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import io
 
 import numpy as np
 import pytest
@@ -10,8 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from synth.privacy.table import hash_key, holdout_rows, kept_rows, place_hashes, row_hashes
+from synth.privacy import table
+from synth.privacy.table import PrivateTable, hash_key, held_of_many, holdout_rows, kept_rows, place_hashes, row_hashes
 from synth.reading.reader import with_id
+from synth.schema import NumberColumn, Schema, TableFormat
 
 KEY = b"an account's secret, 32 bytes of"
 
@@ -202,3 +205,74 @@ def test_few_rows(ids: list[int]) -> None:
     assert held(ids, exact=True, share=0.9) == [True] * len(ids)
     assert kept(ids, 1) == [True] * len(ids)
     assert len(held(ids, exact=False)) == len(ids)
+
+
+# Many rows, a few million at a time
+
+
+def as_columns(rows: list[tuple[int, int]]) -> list[np.ndarray]:
+    return [np.array([row[0] for row in rows], np.uint8), np.array([row[1] for row in rows], np.uint16)]
+
+
+@given(rows=few_rows, share=st.floats(0, 0.99), declared=st.none() | st.integers(1, 40), at_a_time=st.integers(1, 9))
+def test_of_many_rows_the_same_ones_are_held_out(
+    rows: list[tuple[int, int]], share: float, declared: int | None, at_a_time: int
+) -> None:
+    columns = as_columns(rows)
+    expected = holdout_rows(row_hashes(columns, account_key=KEY), share=share, n_units=declared, account_key=KEY)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(table, "HASHED_ROWS", at_a_time)
+        found = held_of_many(columns, share=share, n_units=declared, account_key=KEY)
+    np.testing.assert_array_equal(found, expected)
+
+
+@pytest.mark.parametrize("bits", [0, 1, 3])
+def test_rows_whose_numbers_begin_alike_are_told_apart(bits: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    right = table.keyed_numbers
+
+    def alike(hashes: np.ndarray, occurrences: np.ndarray | None, key: bytes) -> np.ndarray:
+        numbers = right(hashes, occurrences, key)
+        if key == table.purpose_key(KEY, b"hold-out"):
+            low = np.uint64(2**32 - 1)
+            numbers[:, 0] = (numbers[:, 0] & low) | (
+                (numbers[:, 0] >> np.uint64(64 - bits if bits else 63)) << np.uint64(32)
+            )
+        return numbers
+
+    monkeypatch.setattr(table, "keyed_numbers", alike)
+    monkeypatch.setattr(table, "HASHED_ROWS", 16)
+    columns = as_columns([(place % 3, place % 7) for place in range(200)])
+    for declared in (200, 150, 300):
+        expected = holdout_rows(row_hashes(columns, account_key=KEY), share=0.3, n_units=declared, account_key=KEY)
+        found = held_of_many(columns, share=0.3, n_units=declared, account_key=KEY)
+        assert found.sum() == round(0.3 * declared)
+        np.testing.assert_array_equal(found, expected)
+
+
+@pytest.mark.parametrize("row_count", ["private", "public"])
+def test_a_table_of_many_rows_has_the_sides_of_one_of_few(row_count: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    declared = Schema(
+        (NumberColumn("age", 0, 9, 1), NumberColumn("days", 0, 299, 1)),
+        row_count=row_count,
+        number_of_units=500 if row_count == "public" else None,
+    )
+    draw = np.random.default_rng(2)
+    lines = [f"{draw.integers(10)},{draw.integers(20)}" for _ in range(500)]
+    data = "\n".join(["age,days", *lines, ""]).encode()
+
+    def sides() -> list[list[list[int]]]:
+        opened = PrivateTable.open(
+            lambda: io.BytesIO(data),
+            "",
+            declared,
+            TableFormat(),
+            account_key=KEY,
+            holdout=0.2,
+            parts=("train", "holdout"),
+        )
+        return [[side._column(name).tolist() for name in declared.names] for side in opened]
+
+    few = sides()
+    monkeypatch.setattr(table, "HASHED_ROWS", 64)
+    assert sides() == few
+    assert {len(side[0]) for side in few} == {400, 100} if row_count == "public" else len(few[0][0]) > 300
