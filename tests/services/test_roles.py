@@ -47,8 +47,8 @@ MATRIX = {
             rows_as_declared start totals_with_another
         Approvals: ask
         Findings: cancel latest plan reserve standing start
-        Intake: join keys_with name_of read_as receive receive_from receive_linked recognise recognise_table
-            rename_columns table tables
+        Intake: join keys_with name_of read_as receive receive_from receive_linked receive_listed recognise
+            recognise_table rename_columns table tables
         Previews: cancel going of_account plan reserve result standing
         Rehearsals: cancel predictions rehearse rehearse_grid report standing start
         RunEstimates: answers ask cancel standing
