@@ -10,11 +10,12 @@ import streamlit as st
 from starlette.middleware import Middleware
 
 from pages.server.serving import Surface, lifespan, warm_up
+from pages.server.signing_in import require_configuration
 from pages.server.uploads import EncryptedUploads
 from pages.ui.frame import brand, footer, header, sidebar_at_first
 from pages.ui.guards import guard, quiet_logs
 from pages.ui.login import ask_to_sign_in, user_name
-from pages.ui.session import keep_address, keeping_draft, say_what_changed_elsewhere, standing
+from pages.ui.session import keep_address, keep_to_one_user, keeping_draft, say_what_changed_elsewhere, standing
 from synth.errors import ConfigError
 from synth.ledger.rulings import Role
 from synth.system.settings import Settings
@@ -35,6 +36,7 @@ _STEPS = {
 def screens() -> None:
     """Draw the view that the address names."""
     st.set_page_config(layout="wide", initial_sidebar_state=sidebar_at_first(), menu_items={})
+    keep_to_one_user()
     if not user_name():
         page = st.navigation([st.Page(ask_to_sign_in, title="Sign in")], position="hidden")
         brand(page.title)
@@ -79,9 +81,11 @@ def _offered() -> dict[str, str]:
 def settings() -> Settings:
     """Return the settings of the server; what cannot be read ends the start with its sentence."""
     try:
-        return Settings.from_environment()
+        found = Settings.from_environment()
+        require_configuration(found)
     except ConfigError as error:
         raise SystemExit(str(error)) from None
+    return found
 
 
 quiet_logs()

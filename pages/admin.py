@@ -229,7 +229,7 @@ def heads() -> None:
     )
     st.download_button(
         "Download the heads",
-        data=lambda: application().heads(),
+        data=application().heads,
         file_name="hermitage-heads.txt",
         mime="text/plain",
         on_click="ignore",

@@ -132,7 +132,7 @@ def download(run: RunView) -> None:
     st.download_button(
         "Download the bundle (zip)",
         # A callable: nothing is served before the press, and an unreleased run is refused inside.
-        data=lambda: application().bundle(run_id),
+        data=partial(application().bundle, run_id),
         file_name=_file_name(run),
         mime="application/zip",
         type="primary",
@@ -151,7 +151,7 @@ def download(run: RunView) -> None:
     elif run.rows:
         st.download_button(
             "Download the rows in your table's format",
-            data=lambda: application().rows_as_declared(run_id),
+            data=partial(application().rows_as_declared, run_id),
             file_name=f"rows-{run_id[:8]}.csv",
             mime="text/csv",
             on_click="ignore",
@@ -161,7 +161,7 @@ def download(run: RunView) -> None:
     else:
         st.download_button(
             "Download the model (model.json)",
-            data=lambda: application().model(run_id),
+            data=partial(application().model, run_id),
             file_name=f"model-{run_id[:8]}.json",
             mime="application/json",
             on_click="ignore",
@@ -184,7 +184,7 @@ def download_one_of_two(run_id: str, name: str) -> None:
         )
     st.download_button(
         f"{name}, in your table's format",
-        data=lambda: application().rows_as_declared(run_id, name),
+        data=partial(application().rows_as_declared, run_id, name),
         file_name=f"{name}-{run_id[:8]}.csv",
         mime="text/csv",
         on_click="ignore",

@@ -25,6 +25,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from streamlit.runtime import Runtime
 
 import pages
+from pages.server.signing_in import SIGN_IN_PATH, has_signed_in
 from pages.server.uploads import UPLOAD_PATH, incoming
 from pages.ui.forecast import promises
 from pages.ui.session import whole_application
@@ -51,6 +52,9 @@ STOP_SECONDS = 5
 """How long unfinished requests may continue once the server is told to stop."""
 
 _HOST = re.compile(r"(\[[0-9a-f:.]+\]|[a-z0-9](?:[a-z0-9.-]*[a-z0-9])?)\.?(?::([0-9]{1,5}))?", re.IGNORECASE)
+_FILE_PATH = re.compile(r"(?:/.*)?/(?:media|_stcore/upload_file)/.*", re.DOTALL)
+"""What somebody downloads or uploads, in every method."""
+
 _INLINE_SCRIPT = re.compile(rb"<script>(.*?)</script>", re.DOTALL)
 
 _lock = threading.Lock()
@@ -180,13 +184,15 @@ class Surface:
         page of another site may have bound its own name to this address.
     login : Login, optional
         Where a proxy says in a header who somebody is, a request without exactly one such header is refused: it did
-        not come through the proxy. Only the health check needs none.
+        not come through the proxy. Only the health check needs none. Where people sign in here, downloads and uploads
+        are refused without the cookie of somebody who has; the paths for it are closed everywhere else.
     """
 
     def __init__(self, app: ASGIApp, *, hosts: tuple[str, ...], login: Login | None = None) -> None:
         self._app = app
         self._hosts = frozenset(host.lower() for host in hosts)
         self._header = login.name.lower().encode() if login is not None and login.kind == "header" else None
+        self._asks = login is not None and login.kind == "oidc"
         self._scripts = _hashes_of_inline_scripts()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -209,10 +215,12 @@ class Surface:
             await _answer(answer, 403, "This server does not answer to this name: see HERMITAGE_HOSTS.")
         elif not self._is_known(scope) and path != HEALTH_PATH:
             await _answer(answer, 403, "This server is reached through its proxy, which says who you are.")
-        elif not _is_open(path):
+        elif not _is_open(path) or (SIGN_IN_PATH.fullmatch(path) and not self._asks):
             await _answer(answer, 404, "There is nothing here.")
         elif scope["method"] not in {"GET", "HEAD", "OPTIONS"} and not is_upload:
             await _answer(answer, 405, "This is not allowed here.")
+        elif self._asks and _FILE_PATH.fullmatch(path) and not has_signed_in(scope):
+            await _answer(answer, 403, "Sign in first.")
         else:
             await self._guarded(scope, receive, answer)
 

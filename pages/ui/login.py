@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import time
-
 import streamlit as st
 
+from pages.server import signing_in
 from pages.ui.words import plain
 from synth.store import SINGLE_USER
 from synth.system.settings import Login, Settings
@@ -26,12 +25,11 @@ def user_name() -> str:
 
 def is_expired() -> bool:
     """Whether the provider's word for who this is has passed its time."""
-    ends = st.user.get("exp") if st.user.is_logged_in else None
-    return isinstance(ends, int | float) and ends <= time.time()
+    return bool(st.user.is_logged_in) and signing_in.is_expired(st.user.to_dict())
 
 
 def _claimed(login: Login) -> str:
-    if login.name == "email" and st.user.get("email_verified") is False:
+    if login.name == "email" and st.user.get("email_verified") not in (True, "true"):
         return NOBODY  # anyone could have typed it
     return str(st.user.get(login.name) or NOBODY).strip()
 
@@ -45,12 +43,15 @@ def ask_to_sign_in() -> None:
         st.error(f"The proxy in front of this server did not say who you are (header {plain(name)}). Sign in there.")
         return
     if st.user.is_logged_in and not is_expired():
-        st.error(f"Your provider did not give a verified name ({plain(login.name)}). Ask an administrator.")
+        st.error(
+            f"Your provider gave no name that counts here ({plain(login.name)}"
+            f"{', which must be verified' if login.name == 'email' else ''}). Ask an administrator."
+        )
         if st.button("Sign in as somebody else", key="sign-out"):
             st.logout()
         return
     if st.user.is_logged_in:
-        st.warning("Your sign-in has expired. Sign in again: what you typed is saved with its table.")
+        st.warning("Your sign-in has expired. Sign in again: your draft is saved with its table.")
     else:
         st.markdown("Sign in to continue.")
     if st.button("Sign in", type="primary", key="sign-in"):

@@ -48,6 +48,7 @@ MOST_BUNDLE_MEGABYTES = 200
 _FIELD = "field:"
 _IDENTIFIERS = {"table": "table_id", "run": "run_id", "begun": "begun_id"}
 _GONE = "table gone"
+_USER = "user"
 
 ANOTHER_RUN = "another-run"
 """Whether another run is being prepared, although one is open."""
@@ -123,6 +124,14 @@ def standing() -> tuple[frozenset[Role], bool]:
         return access.roles, access.is_single_user
     except SynthError:
         return frozenset(Role), True
+
+
+def keep_to_one_user() -> None:
+    """Forget what a session holds where it is another user's now: a browser that reconnects names the session itself."""
+    user = user_name()
+    if st.session_state.setdefault(_USER, user) != user:
+        st.session_state.clear()
+        st.session_state[_USER] = user
 
 
 def draft() -> Draft:

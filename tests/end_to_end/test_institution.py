@@ -1,0 +1,126 @@
+"""One user asks, a second approves, and an auditor sees the ledger and no row: four people and four browsers."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+from canaries import CANARIES, heard
+from institution_walk import People, Walk, walk_of_an_institution
+from signing_in import ADMIN, APPROVER, OWNER, ROLES, Institution, command, institution, provider, signed_in
+from walking import CODEBOOK, Walker, small_table, walk_to_generate
+
+pytestmark = [pytest.mark.browser, pytest.mark.thorough]
+
+ONLY_OWNERS = ("upload", "describe", "budget", "rehearse", "generate", "models", "report", "release", "compare")
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Institution]:
+    with institution(tmp_path_factory.mktemp("institution")) as started, provider(started.provider, started.log):
+        yield started
+
+
+@pytest.fixture(scope="module")
+def walk(place: Institution, browser: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Walk]:
+    people = People(browser, place)
+    yield walk_of_an_institution(people, tmp_path_factory.mktemp("walk"), first=CANARIES)
+    people.close()
+
+
+def test_the_release_was_approved_by_the_second_person(place: Institution, walk: Walk) -> None:
+    assert "ben@example.org" in command(place.server, "approvals")
+    assert "used" in command(place.server, "approvals")
+    assert "2.0" in command(place.server, "ledger")
+    assert walk.bundle.stat().st_size > 10_000
+    assert "HOLDS" in command(place.server, "verify", str(walk.bundle)).upper()
+
+
+def test_the_auditor_sees_the_ledger_the_decision_and_no_row(place: Institution, walk: Walk) -> None:
+    auditor = walk.people.auditor
+    auditor.visit("Ledger", "Ledger")
+    shown = auditor.page.get_by_test_id("stDataFrame")
+    assert shown.count() >= 3
+    entries = b"\n".join(auditor.received)
+    assert walk.account.encode() in entries
+    assert walk.reason.encode() in entries
+    assert APPROVER.encode() in entries
+    bar = auditor.page.get_by_test_id("stSidebarNav").inner_text().split("\n")
+    assert {"Start", "Ledger"} <= set(bar)
+    assert not {"1 Upload", "4 Generate", "5 Report", "6 Release", "Admin"} & set(bar)
+
+
+def test_an_address_of_the_owner_shows_the_others_nothing(place: Institution, walk: Walk) -> None:
+    """Neither the auditor, nor the administrator, nor another owner reaches table or run by their addresses."""
+    people = walk.people
+    for walker in (people.auditor, people.admin, people.approver):
+        before = len(walker.received)
+        for path in ONLY_OWNERS:
+            walker.open(f"{path}?{walk.query}")
+            assert "table=" not in walker.page.url, path
+            assert "run=" not in walker.page.url, path
+        received = b"\n".join(walker.received[before:])
+        assert walk.table.name.encode() not in received
+        assert b"smoker" not in received, "the name of a column"
+
+
+def test_no_cell_of_the_table_was_sent_to_anybody(walk: Walk) -> None:
+    for walker in walk.people:
+        assert heard(walker.received) == []
+        assert walker.refused == []
+
+
+def test_a_role_that_is_taken_away_while_a_run_waits_stops_it_before_the_charge(
+    place: Institution, walk: Walk, browser: Any, tmp_path: Path
+) -> None:
+    people = walk.people
+    command(place.server, "policy", "--approval-epsilon", "0")
+    _start(people.approver, tmp_path, "first in the queue")
+    worker = _worker_at_work(place)
+    worker.suspend()  # for as long as the other one has to wait
+    try:
+        _start(people.owner, tmp_path, "second in the queue")
+        people.owner.page.get_by_text("waiting").first.wait_for()
+        command(place.server, "user", OWNER, "--roles", "")
+    finally:
+        worker.resume()
+    people.approver.page.get_by_role("button", name="Continue to 5 Report").wait_for()
+    for _ in range(1200):
+        if "second in the queue" in (told := command(place.server, "ledger")) and "freed" in told.split("second")[-1]:
+            break
+        time.sleep(0.5)
+    command(place.server, "user", OWNER, "--roles", ROLES[OWNER])
+    again = signed_in(browser, place, OWNER)
+    again.press("Continue where you left off")
+    again.see("The latest tables and runs")
+    again.page.get_by_text("second in the queue").first.wait_for()
+    again.page.get_by_role("button", name="Open", exact=True).first.click()
+    again.page.get_by_text("has not the role of owner any more, so it was not started").wait_for()
+    assert "epsilon 0 spent" in command(place.server, "account", "second in the queue")
+    again.close()
+
+
+def _start(walker: Walker, folder: Path, account: str) -> None:
+    codebook = folder / f"{account}.yaml"
+    codebook.write_text(CODEBOOK.format(account=account), encoding="utf-8")
+    walk_to_generate(walker, small_table(folder, f"{account}.csv"), codebook, account)
+    walker.press("Spend 2.00 and generate")
+    walker.page.get_by_role("dialog").get_by_role("button", name="Spend 2.00 and generate").click()
+    walker.page.get_by_role("dialog").wait_for(state="detached")
+
+
+def _worker_at_work(place: Institution) -> psutil.Process:
+    home = str(place.server.home)
+    for _ in range(1200):
+        for process in psutil.process_iter():
+            try:
+                if "synth.worker" in process.cmdline() and process.environ().get("HERMITAGE_HOME") == home:
+                    return process
+            except (psutil.NoSuchProcess, psutil.AccessDenied):
+                continue
+        time.sleep(0.05)
+    raise AssertionError("no worker has started")
