@@ -53,12 +53,12 @@ def _request(one: Request, *, may_decide: bool) -> None:
         note("You asked for this yourself, so somebody else has to decide it.")
         return
     because = st.text_input("Reason, kept with the decision", key=f"because:{one.id}")
-    yes, no = st.columns([1, 5])
-    if yes.button("Approve", type="primary", key=f"approve:{one.id}"):
+    row = st.container(horizontal=True)
+    if row.button("Approve", type="primary", key=f"approve:{one.id}"):
         with guard():
             application().approvals.approve(one.id, because=because)
             st.rerun()
-    if no.button("Refuse", key=f"refuse:{one.id}"):
+    if row.button("Refuse", key=f"refuse:{one.id}"):
         with guard():
             application().approvals.refuse(one.id, because=because)
             st.rerun()

@@ -710,5 +710,7 @@ class Application:
     def demonstration(self, which: Demonstration = NETWORK) -> tuple[ReceivedTable, RunConfig]:
         """Take in a simulated table, and return it with a configuration that runs."""
         config = demonstration_config(which)
+        if self.access.owner is not None:  # every owner has their own
+            config = replace(config, account=f"{config.account}, {self.access.owner}")
         table = self.intake.receive(demonstration_bytes(which), account=config.account, name=which.table_name)
         return table, config

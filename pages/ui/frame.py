@@ -45,6 +45,9 @@ def _groups(first_record: int) -> str:
 _SPACE = "<style>[data-testid='stMainBlockContainer'] {padding-top: 4rem; padding-bottom: 3rem}</style>"
 """Streamlit leaves twice as much free above and below every screen."""
 
+_NAMES = "<style>a[href^='mailto:'] {color: inherit !important; text-decoration: none; pointer-events: none}</style>"
+"""Browsers are given the address of a user as a link to write to; here it is a name."""
+
 _DARK_BUTTONS = "<style>[data-testid='stBaseButton-primary'] {color: #12181C}</style>"
 """White on the dark page's accent has a contrast of 2.5; the theme has no setting for the words of a button."""
 
@@ -59,7 +62,7 @@ def brand(title: str, *, first_record: int = 1) -> None:
         page_title=f"{name} · Hermitage", page_icon=_PICTURES / "icon.png", initial_sidebar_state=_sidebar(title)
     )
     st.logo(str(_PICTURES / "logo.svg"), size="large")
-    st.html(_groups(first_record) + _SPACE + _WIDTH)
+    st.html(_groups(first_record) + _SPACE + _NAMES + _WIDTH)
 
 
 def sidebar_at_first() -> int | None:

@@ -53,7 +53,9 @@ def ask_to_sign_in() -> None:
     if st.user.is_logged_in:
         st.warning("Your sign-in has expired. Sign in again: your draft is saved with its table.")
     else:
-        st.markdown("Sign in to continue.")
+        st.markdown(
+            "Synthetic rows of private tables, with a privacy claim that anyone can check. Sign in to continue."
+        )
     if st.button("Sign in", type="primary", key="sign-in"):
         st.login()
 

@@ -127,7 +127,7 @@ def standing() -> tuple[frozenset[Role], bool]:
 
 
 def keep_to_one_user() -> None:
-    """Forget what a session holds where it is another user's now: a browser that reconnects names the session itself."""
+    """Forget what a session holds where it is another user's now: a browser names the session it comes back to."""
     user = user_name()
     if st.session_state.setdefault(_USER, user) != user:
         st.session_state.clear()

@@ -1,4 +1,4 @@
-"""The walk of an institution: an administrator, an owner, an approver and an auditor, each in a browser of their own."""
+"""The walk of an institution: administrator, owner, approver and auditor, each in a browser of their own."""
 
 from __future__ import annotations
 

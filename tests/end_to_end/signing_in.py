@@ -47,11 +47,11 @@ def free_port() -> int:
 @contextmanager
 def provider(port: int, log: Path, *, seconds: int = 3600, claims: Sequence[Mapping[str, object]] = CLAIMS) -> Any:
     """Run a provider whose word for who somebody is is good for so many seconds."""
-    users = [part for one in claims for part in ("--user-claims", json.dumps(one))]
+    options = ["--port", str(port), "--token-max-age", str(seconds)]
+    options += [part for one in claims for part in ("--user-claims", json.dumps(one))]
     with log.open("ab") as out:
         process = subprocess.Popen(
-            [sys.executable, "-W", "ignore", "-m", "oidc_provider_mock", "--port", str(port)]
-            + ["--token-max-age", str(seconds), *users],
+            [sys.executable, "-W", "ignore", "-m", "oidc_provider_mock", *options],
             stdout=out,
             stderr=subprocess.STDOUT,
         )

@@ -11,7 +11,7 @@ import psutil
 import pytest
 from canaries import CANARIES, heard
 from institution_walk import People, Walk, walk_of_an_institution
-from signing_in import ADMIN, APPROVER, OWNER, ROLES, Institution, command, institution, provider, signed_in
+from signing_in import APPROVER, OWNER, ROLES, Institution, command, institution, provider, signed_in
 from walking import CODEBOOK, Walker, small_table, walk_to_generate
 
 pytestmark = [pytest.mark.browser, pytest.mark.thorough]

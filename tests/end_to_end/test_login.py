@@ -13,7 +13,18 @@ from typing import Any
 
 import pytest
 from serving import ROOT, starting
-from signing_in import ADMIN, APPROVER, NOBODY, OWNER, UNVERIFIED, Institution, institution, provider, sign_in, signed_in
+from signing_in import (
+    ADMIN,
+    APPROVER,
+    NOBODY,
+    OWNER,
+    UNVERIFIED,
+    Institution,
+    institution,
+    provider,
+    sign_in,
+    signed_in,
+)
 from walking import Walker
 
 pytestmark = [pytest.mark.browser, pytest.mark.thorough]
@@ -93,13 +104,13 @@ def test_signing_in_and_out(place: Institution, browser: Any) -> None:
 
 @pytest.mark.usefixtures("asked")
 @pytest.mark.parametrize("name", [UNVERIFIED, "silent"])
-def test_a_name_that_the_provider_has_not_verified_gets_in_nowhere(
-    place: Institution, browser: Any, name: str
-) -> None:
+def test_a_name_that_the_provider_has_not_verified_gets_in_nowhere(place: Institution, browser: Any, name: str) -> None:
     walker = signed_in(browser, place, name)
     for path in ("", "admin", "ledger"):
         walker.open(path)
-        walker.page.get_by_text("Your provider gave no name that counts here (email, which must be verified)").wait_for()
+        walker.page.get_by_text(
+            "Your provider gave no name that counts here (email, which must be verified)"
+        ).wait_for()
         assert not walker.page.get_by_test_id("stSidebarNav").count()
     assert not [words for words in BEHIND if words in b"\n".join(walker.received)]
     walker.close()
