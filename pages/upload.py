@@ -82,7 +82,7 @@ def screen() -> None:
             "The file is encrypted as it arrives. Its rows are never shown: no preview, no charts, no minimum "
             "or maximum values."
         )
-        names = application().account_names()
+        names = application().account_names(own=True)
         again = table_uploader(_account(names))
         format_form()
         account = account_question(names)

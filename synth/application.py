@@ -166,9 +166,10 @@ class Application:
     # Accounts and the ledger ----------------------------------------------------------------------------------------
 
     @use_case(Role.OWNER, Role.AUDITOR, Role.ADMIN)
-    def account_names(self, *, frozen: bool = False) -> list[str]:
-        """Return the names of the accounts, or of the frozen ones, in order, without adding up what they spent."""
-        return [account.name for account in self._accounts() if account.frozen or not frozen]
+    def account_names(self, *, frozen: bool = False, own: bool = False) -> list[str]:
+        """Return the names of the accounts, or of the frozen or the own ones, without adding up what they spent."""
+        found = self.access.own(self.store.accounts.all()) if own else self._accounts()
+        return [account.name for account in found if account.frozen or not frozen]
 
     @use_case(Role.OWNER, Role.AUDITOR, Role.ADMIN)
     def accounts(self) -> list[AccountView]:
@@ -232,7 +233,7 @@ class Application:
         account = self._account(name)
         if not who.strip():
             raise InputError("Give your name: it is kept with the ledger that you accept.")
-        self.vault.accept_ledger(account.id, who=who.strip())
+        self.vault.accept_ledger(account.id, who=self.access.signed(who))
         return self.account(name)
 
     def _account(self, name: str) -> Account:
@@ -600,7 +601,7 @@ class Application:
                 certificate_id=identity,
                 certificate_digest=digest,
                 attestations={str(place): sentence for place, sentence in enumerate(attestations, start=1)},
-                who=attested_by,
+                who=self.access.signed(attested_by),
             )
         self.store.work.move(run_id, WorkState.RELEASED)
         return identity
@@ -675,7 +676,7 @@ class Application:
         who : str
             Kept with the ledger.
         """
-        return enter_upload(self.installation, bundle, who=who)
+        return enter_upload(self.installation, bundle, who=self.access.signed(who))
 
     @use_case(Role.ADMIN)
     def enter_releases(self, paths: Sequence[str | Path]) -> list[Entered]:
@@ -710,6 +711,8 @@ class Application:
     def demonstration(self, which: Demonstration = NETWORK) -> tuple[ReceivedTable, RunConfig]:
         """Take in a simulated table, and return it with a configuration that runs."""
         config = demonstration_config(which)
+        if self.access.owner is not None:  # an account has one owner, and everybody may try it
+            config = replace(config, account=f"{config.account} ({self.access.owner})")
         if self.access.owner is not None:  # every owner has their own
             config = replace(config, account=f"{config.account}, {self.access.owner}")
         table = self.intake.receive(demonstration_bytes(which), account=config.account, name=which.table_name)

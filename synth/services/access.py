@@ -20,6 +20,7 @@ from typing import Any, Literal, Protocol, TypeVar
 from synth.errors import NotAllowedError, TableError
 from synth.ledger.rulings import Role, Roles
 from synth.store import SINGLE_USER, Account, Store
+from synth.store.accounts import MAXIMUM_NAME_LENGTH
 
 __all__ = [
     "ITSELF",
@@ -94,6 +95,11 @@ class Access:
         """Return the roles that the user was given; None where there are neither users nor a login."""
         users = {} if self._known is None else self._known.all()
         return users.get(str(self._user), frozenset()) if users or self._login else None
+
+    def signed(self, typed: str) -> str:
+        """Return a typed name as it is recorded: beside the name of the user, where there are several."""
+        owner, name = self.owner, typed.strip()
+        return (name if owner is None else f"{owner} ({name})")[:MAXIMUM_NAME_LENGTH]
 
     def owns(self, account: Account) -> bool:
         """Whether an account is this user's."""

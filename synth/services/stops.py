@@ -158,5 +158,7 @@ class Stops:
         if not any(stop.incident == incident and stop.cleared_by is None for stop in self._all()):
             raise InputError(f"The incident '{incident}' stops nothing. synth incidents lists those that do.")
         self._store.events.add(
-            EventKind.STOP_CLEARED, who=who, detail={"incident": incident, "because": because.strip()}
+            EventKind.STOP_CLEARED,
+            who=self.access.signed(who),
+            detail={"incident": incident, "because": because.strip()},
         )

@@ -13,6 +13,7 @@ from sqlalchemy import text
 from town import CONFIG, TABLE
 
 from synth.application import Application
+from synth.demonstration import CLINIC
 from synth.errors import ConfigError, InputError, LedgerError, NotAllowedError
 from synth.ledger.rulings import Policy, Role, roles_called
 from synth.rehearsal.rehearsals import Rehearsals
@@ -218,6 +219,18 @@ def test_an_owner_sees_only_their_own(application: Application) -> None:
     assert len(auditor.ledger_rows()) == 1
     with pytest.raises(NotAllowedError):
         auditor.intake.table(table)
+
+
+def test_everybody_may_open_the_demonstration_and_what_is_signed_names_the_user(application: Application) -> None:
+    anna, otto = application.as_user("anna"), application.as_user("otto")
+    accounts = [user.demonstration(CLINIC)[0].account for user in (anna, otto)]
+    assert accounts == ["demonstration of one clinic (anna)", "demonstration of one clinic (otto)"]
+    assert otto.account_names(own=True) == accounts[1:]
+    application.roles.give("otto", [Role.OWNER, Role.ADMIN], who="the test")
+    assert otto.account_names(own=True) == accounts[1:]
+    assert otto.account_names() == accounts
+    assert otto.access.signed(" A. Steward ") == "otto (A. Steward)"
+    assert len(otto.access.signed("x" * 500)) == 120
 
 
 def test_an_account_that_is_handed_over_goes_with_all_it_has(application: Application) -> None:
