@@ -711,8 +711,6 @@ class Application:
     def demonstration(self, which: Demonstration = NETWORK) -> tuple[ReceivedTable, RunConfig]:
         """Take in a simulated table, and return it with a configuration that runs."""
         config = demonstration_config(which)
-        if self.access.owner is not None:  # an account has one owner, and everybody may try it
-            config = replace(config, account=f"{config.account} ({self.access.owner})")
         if self.access.owner is not None:  # every owner has their own
             config = replace(config, account=f"{config.account}, {self.access.owner}")
         table = self.intake.receive(demonstration_bytes(which), account=config.account, name=which.table_name)

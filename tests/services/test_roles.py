@@ -224,7 +224,7 @@ def test_an_owner_sees_only_their_own(application: Application) -> None:
 def test_everybody_may_open_the_demonstration_and_what_is_signed_names_the_user(application: Application) -> None:
     anna, otto = application.as_user("anna"), application.as_user("otto")
     accounts = [user.demonstration(CLINIC)[0].account for user in (anna, otto)]
-    assert accounts == ["demonstration of one clinic (anna)", "demonstration of one clinic (otto)"]
+    assert accounts == ["demonstration of one clinic, anna", "demonstration of one clinic, otto"]
     assert otto.account_names(own=True) == accounts[1:]
     application.roles.give("otto", [Role.OWNER, Role.ADMIN], who="the test")
     assert otto.account_names(own=True) == accounts[1:]
