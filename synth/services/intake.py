@@ -15,7 +15,7 @@ from synth.ledger.notes import same_table
 from synth.ledger.rulings import Role
 from synth.names import composed, name_problem
 from synth.reports.losses import Losses
-from synth.schema import Column, RunConfig, TableFormat, format_to_mapping, parse_format
+from synth.schema import Column, RunConfig, TableFormat, code_dtype, format_to_mapping, parse_format
 from synth.schema.schema import LinkedTables
 from synth.schema.source import DatabaseSource
 from synth.services.access import ITSELF, Access, internal, use_case
@@ -28,8 +28,8 @@ from synth.services.table_paths import open_listed, size_of
 from synth.services.views import DraftColumn, KeptTable, ReceivedTable
 from synth.store import Store, StoredTable, TableKind, TableState, Work, WorkKind, display_name
 from synth.system.disk import require_room
-from synth.system.machine import local_processes
-from synth.system.settings import ReaderLimits
+from synth.system.machine import free_memory_bytes, local_processes
+from synth.system.settings import ReaderLimits, size_text
 from synth.vault.sealing import CHUNK_BYTES, TAG_BYTES
 from synth.vault.vault import Vault
 
@@ -37,6 +37,12 @@ __all__ = ["Headers", "Intake", "Reading", "going_preview"]
 
 Headers = dict[str, Header]
 """The header of each table that was read, by its id."""
+
+MANY_ROWS = 2**22
+"""Rows from which on it is checked that their codes fit into memory."""
+
+_OF_ID = 64
+"""Bytes that a row takes while it is assigned to its unit: the hash of its id, and places in sorted order."""
 
 _OF_HEADER = 2**16
 """Bytes of the header of a table and of the record in the database, with room to spare."""
@@ -194,6 +200,21 @@ class Intake:
                 table_format=table_format,
                 declared=declared,
                 watch=None if watch is None else lambda done: watch(done, size),
+            )
+
+    def _require_memory(self, table_id: str, config: RunConfig) -> None:
+        """Refuse a table whose codes would not fit into memory: the run would end after its charge."""
+        header = self._headers.get(table_id)
+        if header is None or header.n_rows < MANY_ROWS:
+            return
+        each = sum(code_dtype(column.size).itemsize for column in config.schema.modelled)
+        if config.schema.unit.id_column is not None:
+            each += _OF_ID
+        needed, free = header.n_rows * each, free_memory_bytes()
+        if needed > free:
+            raise TableError(
+                f"The rows take {size_text(needed)} of memory, and this machine has {size_text(free)} free. Drop "
+                "columns that you do not need, or run it where there is more memory."
             )
 
     def _require_room(self, stream: BinaryIO) -> None:
@@ -589,6 +610,7 @@ class Intake:
             raise TableError(
                 f"The rows of this table came from a {came_from}. Write 'origin: {came_from}' under 'format'."
             )
+        self._require_memory(table_id, config)
         losses = read_once(
             lambda: self._vault.open(table_id),
             form,

@@ -32,6 +32,7 @@ __all__ = [
     "cuda_is_available",
     "cuda_library_bytes",
     "device_name",
+    "free_memory_bytes",
     "is_device_name",
     "is_lack_of_means",
     "local_processes",
@@ -76,6 +77,21 @@ def _quota() -> list[str]:
 def local_processes(wanted: int = 0) -> int:
     """Return how many processes one run may use on this machine: as many as configured, or as there are cores."""
     return wanted if wanted > 0 else cores()
+
+
+def free_memory_bytes() -> int:
+    """Return how much memory can still be used, with regard to the limit of a container."""
+    import psutil  # here, as confined processes do without
+
+    free = int(psutil.virtual_memory().available)
+    try:
+        most = int((CGROUPS / "memory.max").read_text(encoding="ascii"))
+        used = int((CGROUPS / "memory.current").read_text(encoding="ascii"))
+        told = dict(line.split() for line in (CGROUPS / "memory.stat").read_text(encoding="ascii").splitlines())
+        # What the system keeps of files makes room as soon as it is needed.
+        return min(free, most - used + int(told["inactive_file"]))
+    except (OSError, ValueError, KeyError):  # no such limit, or one that reads "max"
+        return free
 
 
 @cache

@@ -17,7 +17,8 @@ from synth.application import Application
 from synth.errors import ConfigError, DiskFullError, InputError, TableError
 from synth.reading.more.several import pieces_of_part
 from synth.reading.reader import read_codes
-from synth.schema import CategoryColumn, NumberColumn, Schema, TableFormat
+from synth.schema import CategoryColumn, NumberColumn, Schema, TableFormat, parse_config
+from synth.services import intake
 from synth.services.inspection import inspect_header
 from synth.services.table_paths import open_listed, open_table, size_of
 from synth.system import disk
@@ -256,6 +257,35 @@ def test_a_table_that_the_disk_has_no_room_for_is_refused_before_it_is_read(
     with pytest.raises(DiskFullError, match="which has 100 bytes left"):
         server.intake.receive_listed(f"{claims}/*", account="claims", table_format=FORM)
     assert nothing_is_kept(server)
+
+
+def test_a_table_that_does_not_fit_into_memory_is_refused_before_a_charge(
+    server: Application, claims: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = server.intake.receive_listed(f"{claims}/*", account="claims", table_format=FORM)
+    account = server.store.accounts.named("claims")
+    assert account is not None
+    config = parse_config(
+        {
+            "account": "claims",
+            "unit": {"protects": "claim", "rows_per_unit": 1, "id_column": None},
+            "row_count": "private",
+            "people_at_most": 100,
+            "budget": {"epsilon": 1.0},
+            "rows": 10,
+            "columns": {
+                "age": {"type": "number", "low": 0, "high": 99, "step": 1, "fallback": 0},
+                "ward": {"type": "category", "values": ["a", "b", "c"], "fallback": "a"},
+            },
+        }
+    )
+    monkeypatch.setattr(intake, "MANY_ROWS", 1)
+    monkeypatch.setattr(intake, "free_memory_bytes", lambda: 25)
+    with pytest.raises(TableError, match="The rows take 26 bytes of memory, and this machine has 25 bytes free"):
+        server.reserve(config, table_id=table.table_id)
+    assert server.ledger_rows() == []
+    monkeypatch.setattr(intake, "free_memory_bytes", lambda: 26)
+    assert server.reserve(config, table_id=table.table_id).account_id == account.id
 
 
 def test_a_folder_is_listed_by_its_whole_path() -> None:
