@@ -132,3 +132,47 @@ def test_a_query_says_what_is_assumed_before_it_is_read(folder: Path) -> None:
     app.run()
     held = app.session_state["draft"]["format"]
     assert (held["origin"], held["kind"]) == ("query", "parquet")
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("database_url", ["postgresql"], indirect=True)
+def test_a_connection_that_has_a_name_is_chosen_and_asks_for_no_password(
+    database_url: str, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with psycopg.connect(database_url, autocommit=True) as connection:
+        connection.execute("CREATE TABLE visits (age int)")
+        connection.execute("INSERT INTO visits VALUES (34)")
+        connection.execute("CREATE VIEW adults AS SELECT * FROM visits WHERE age > 17")
+    monkeypatch.setenv("HERMITAGE_DATABASES", f"claims={database_url}, old=sqlite:///{folder}/survey.sqlite, {folder}")
+    app = go(open_app(), "upload")
+    new_people(app, "survey")
+    assert app.selectbox(key="database-connection").options == ["claims", "old", "another, by its address"]
+    assert not [one for one in app.text_input if one.key in ("database-url", "database-password")]
+    assert app.radio(key="database-what").options == ["A table, or some of its rows", "A view"]
+    assert database_url not in texts(app)
+    assert app.button(key="database-read").disabled
+    assert "name it as a 'view'" in errors(read(filled(app, table="adults")))[0]
+    app.radio(key="database-what").set_value("A view").run()
+    assert origin_sentences("view")[0] in texts(app)
+    assert "Stored, encrypted." in texts(read(app))
+    assert [one for one in app.warning if "may also change this table" in one.value]
+    assert app.session_state["draft"]["format"]["origin"] == "view"
+    assert app.session_state["draft"]["database"] == {
+        "database-connection": "claims",
+        "database-what": "A view",
+        "database-table": "adults",
+    }
+
+
+@pytest.mark.thorough
+def test_whoever_goes_from_a_query_to_a_named_connection_is_asked_what_that_can_give(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HERMITAGE_DATABASES", f"old=sqlite:///{folder}/survey.sqlite, {folder}")
+    app = go(open_app(), "upload")
+    new_people(app, "survey")
+    app.selectbox(key="database-connection").set_value("another, by its address").run()
+    app.radio(key="database-what").set_value("My own query (SQL)").run()
+    app.selectbox(key="database-connection").set_value("old").run()
+    assert app.radio(key="database-what").value == "A table, or some of its rows"
+    assert "Stored, encrypted." in texts(read(filled(app, table="survey")))

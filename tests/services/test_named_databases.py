@@ -165,6 +165,18 @@ def test_tables_and_views_of_a_named_connection_are_read(clinic: str, tmp_path: 
 
 
 @on_postgresql
+def test_a_table_is_read_from_one_state_without_writing_and_some_rows_at_a_time(database_url: str) -> None:
+    """What a view sees of the transaction in which it is read."""
+    run(
+        database_url,
+        "CREATE VIEW seen AS SELECT current_setting('transaction_isolation') AS isolation, "
+        "current_setting('transaction_read_only') AS read_only, (SELECT max(name) FROM pg_cursors) AS cursor",
+    )
+    seen = pq.read_table(file_read_here(DatabaseSource(url=database_url, view="seen"))).to_pylist()
+    assert seen == [{"isolation": "repeatable read", "read_only": "on", "cursor": "hermitage"}]
+
+
+@on_postgresql
 def test_what_cannot_be_read_is_one_sentence_and_nothing_is_kept(
     clinic: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -290,6 +302,20 @@ def test_one_state_of_a_table_is_read_whatever_is_written_meanwhile(many: str) -
     assert set(table["state"].to_pylist()) == {0}
     again = pq.read_table(file_read_here(DatabaseSource(url=many, table="visits")))
     assert set(again["state"].to_pylist()) == {1, 2}
+
+
+@pytest.mark.slow
+def test_memory_does_not_grow_with_the_table(own_server: Any, tmp_path: Path) -> None:
+    texts = " || ".join(f"md5((n + {place})::text)" for place in range(5))
+    made = f"CREATE TABLE visits AS SELECT n AS age, {texts} AS person FROM generate_series(1, 1500000) AS n"
+    run(own_server.url, made)
+    with rows_of(
+        DatabaseSource(url=own_server.url, table="visits"),
+        password=None,
+        directory=tmp_path / "incoming",
+        limits=ReaderLimits(memory_bytes=192 * 2**20),  # a table of three rows needs more than 96 MiB, this has 240
+    ) as stream:
+        assert pq.ParquetFile(stream).metadata.num_rows == 1_500_000
 
 
 def test_a_database_that_goes_away_in_the_middle_is_one_sentence(many: str, own_server: Any) -> None:
