@@ -34,7 +34,9 @@ def database_panel(account: str | None) -> None:
     if not settings.databases and not named:
         return
     held = draft()
-    _restore(held["database"], [*named, *([_BY_ADDRESS] if settings.databases else [])])
+    for key, typed in held["database"].items():
+        if key in _DATABASE:
+            st.session_state.setdefault(key, typed)
     is_begun = any(st.session_state.get(f"database-{key}") for key in ("url", "table"))
     with st.expander("From a database (PostgreSQL or SQLite)", expanded=is_begun):
         place, password = _place(named, settings.databases)
@@ -66,19 +68,15 @@ def show_caution(table_id: str) -> None:
         st.warning(plain(sentence))
 
 
-def _restore(typed: dict[str, Any], connections: list[str]) -> None:
-    """Put what was typed before back into the panel, but for a connection that there is no more."""
-    for key, one in typed.items():
-        if key in _DATABASE and (key != "database-connection" or one in connections):
-            st.session_state.setdefault(key, one)
-
-
 def _place(named: list[str], listed_places: tuple[str, ...]) -> tuple[dict[str, str], str | None]:
     """Ask which database is meant: one that the administrator has named or, where that is allowed, any address."""
     if named:
+        choices = [*named, *([_BY_ADDRESS] if listed_places else [])]
+        if st.session_state.get("database-connection", choices[0]) not in choices:  # it is there no more
+            del st.session_state["database-connection"]
         chosen = st.selectbox(
             "Database",
-            [*named, *([_BY_ADDRESS] if listed_places else [])],
+            choices,
             key="database-connection",
             help="Set up by the administrator of this server. You need no password.",
         )

@@ -176,3 +176,14 @@ def test_whoever_goes_from_a_query_to_a_named_connection_is_asked_what_that_can_
     app.selectbox(key="database-connection").set_value("old").run()
     assert app.radio(key="database-what").value == "A table, or some of its rows"
     assert "Stored, encrypted." in texts(read(filled(app, table="survey")))
+
+
+@pytest.mark.thorough
+def test_a_connection_that_is_there_no_more_is_not_chosen(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HERMITAGE_DATABASES", f"new=sqlite:///{folder}/survey.sqlite")
+    app = open_app()
+    app.session_state["draft"]["database"] = {"database-connection": "old", "database-table": "survey"}
+    new_people(go(app, "upload"), "survey")
+    assert app.selectbox(key="database-connection").value == "new"
+    assert app.text_input(key="database-table").value == "survey"
+    assert "Stored, encrypted." in texts(read(app))

@@ -20,6 +20,7 @@ context.configure(
     connection=given["connection"],
     target_metadata=given.get("tables"),  # only to draft a revision (scripts/new_layout.py)
     version_table=LAYOUT_TABLE.name,
+    transactional_ddl=True,  # of SQLite too: synth/store/engine.py begins its transactions, not the driver
     render_as_batch=True,
     render_item=_plain,
 )
