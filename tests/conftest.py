@@ -91,6 +91,7 @@ on both: on SQLite in the default command, on PostgreSQL in the rest."""
 
 _ON_BOTH = (
     "services/test_databases.py",
+    "services/test_named_databases.py",
     "privacy/test_ledger.py::test_a_charge_is_reserved_then_spent_then_released",
     "privacy/test_ledger.py::test_amounts_survive_the_database_exactly",
     "privacy/test_ledger.py::test_many_large_charges_do_not_overflow",

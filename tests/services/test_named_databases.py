@@ -198,6 +198,7 @@ def test_what_cannot_be_read_is_one_sentence_and_nothing_is_kept(
     assert "CANARY" not in caplog.text
 
 
+@pytest.mark.thorough
 @on_postgresql
 def test_a_user_that_may_also_write_is_said(clinic: str, database_url: str, tmp_path: Path) -> None:
     settings = settings_of(tmp_path, f"claims={clinic}")
@@ -240,6 +241,7 @@ def test_the_password_of_a_connection_stays_in_a_file_of_the_server(
     assert not [path for path in kept if b"CANARY secret" in path.read_bytes()]
 
 
+@pytest.mark.thorough
 @on_postgresql
 @pytest.mark.usefixtures("without_trial")
 def test_a_run_reads_a_view_by_the_name_of_its_connection(
