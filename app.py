@@ -32,13 +32,29 @@ _STEPS = {
 }
 """The screens of a release, in order; they are an owner's."""
 
+_SCREENS = (
+    {"start": "Start"}
+    | _STEPS
+    | {
+        "compare": "Compare",
+        "approvals": "Approvals",
+        "ledger": "Ledger",
+        "admin": "Admin",
+    }
+)
+"""All screens, in order."""
+
 
 def screens() -> None:
     """Draw the view that the address names."""
     st.set_page_config(layout="wide", initial_sidebar_state=sidebar_at_first(), menu_items={})
     keep_to_one_user()
     if not user_name():
-        page = st.navigation([st.Page(ask_to_sign_in, title="Sign in")], position="hidden")
+        # Under the address of every screen: none of them is said to be missing.
+        page = st.navigation(
+            [st.Page(ask_to_sign_in, title="Sign in", url_path=name, default=name == "start") for name in _SCREENS],
+            position="hidden",
+        )
         brand(page.title)
         with guard():
             page.run()
@@ -66,16 +82,16 @@ def screens() -> None:
 def _offered() -> dict[str, str]:
     """Return the screens of a user by the name of their file; what a screen asks for is checked again by services."""
     roles, single = standing()
-    offered = {"start": "Start"}
+    mine = {"start"}
     if Role.OWNER in roles:
-        offered |= _STEPS | {"compare": "Compare"}
+        mine |= {*_STEPS, "compare"}
     if not single and roles & {Role.OWNER, Role.APPROVER}:
-        offered["approvals"] = "Approvals"
+        mine.add("approvals")
     if roles & {Role.OWNER, Role.AUDITOR, Role.ADMIN}:
-        offered["ledger"] = "Ledger"
+        mine.add("ledger")
     if Role.ADMIN in roles:
-        offered["admin"] = "Admin"
-    return offered
+        mine.add("admin")
+    return {name: title for name, title in _SCREENS.items() if name in mine}
 
 
 def settings() -> Settings:

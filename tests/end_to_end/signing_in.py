@@ -127,6 +127,7 @@ def signed_in(browser: Any, place: Institution, name: str, **more: Any) -> Walke
 
 def sign_in(walker: Walker, name: str) -> None:
     """Press the button, and choose oneself at the provider."""
+    walker.settle()  # a page that is still being drawn may lose a click
     walker.press("Sign in")
     walker.page.get_by_role("button", name=name, exact=True).click()
     walker.page.wait_for_url(f"{walker.address}/**")

@@ -90,7 +90,9 @@ def test_through_the_proxy_every_path_is_known(server: Server, tmp_path: Path) -
         assert asked(proxy.port, "/auth/login", authorized=True)[0] == 404
 
 
-@pytest.mark.parametrize("headers", ["", f"{HEADER}: \r\n", 2 * f"{HEADER}: {ADMIN}\r\n", f"X_Forwarded_User: {ADMIN}\r\n"])
+@pytest.mark.parametrize(
+    "headers", ["", f"{HEADER}: \r\n", 2 * f"{HEADER}: {ADMIN}\r\n", f"X_Forwarded_User: {ADMIN}\r\n"]
+)
 def test_what_did_not_come_through_the_proxy_is_refused(server: Server, headers: str) -> None:
     assert {path: status(server, path, headers) for path in PATHS} == dict.fromkeys(PATHS, 403)
     assert status(server, "/_stcore/upload_file/a/b", headers, method="PUT") == 403
