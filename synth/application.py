@@ -17,7 +17,7 @@ from synth.bundle.table_files import linked_files
 from synth.bundle.verify import Limits, Verdict, verify
 from synth.demonstration import NETWORK, Demonstration, demonstration_bytes, demonstration_config
 from synth.errors import ApprovalRequiredError, InputError, JobError, LedgerError, SynthError
-from synth.jobs import LocalEngine
+from synth.jobs import Engine, engine_of
 from synth.ledger.heads import HeadsChecked, check_heads, heads_text
 from synth.ledger.rulings import Policy, Role
 from synth.names import shown
@@ -82,7 +82,7 @@ class Application:
         self.installation = Installation.open(settings, patience=patience)
         self.settings, self.store, self.keys = settings, self.installation.store, self.installation.keys
         self.ledger, self.vault, self.roles = self.installation.ledger, self.installation.vault, self.installation.roles
-        self.engine = LocalEngine(self.store)
+        self.engine: Engine = engine_of(self.store)
         self._headers: Headers = {}
         self._act_for(ITSELF)
 
@@ -406,7 +406,8 @@ class Application:
     def start(
         self, config: RunConfig, *, table_id: str, test_table_id: str | None = None, reading: Reading = _USUAL_READING
     ) -> str:
-        """Reserve the budget, queue the run and return its id. Errors as :meth:`reserve`."""
+        """Reserve the budget, queue the run and return its id; errors as :meth:`reserve`, and if nothing can run it."""
+        self.engine.capacity()
         run = self.reserve(config, table_id=table_id, test_table_id=test_table_id, reading=reading)
         return self.engine.submit(run.id, gpus=0 if config.device == "cpu" else 1)
 

@@ -19,8 +19,8 @@ from contextlib import contextmanager
 from typing import Protocol
 
 from synth.errors import JobError, RunCancelledError, SynthError
-from synth.jobs import LocalEngine
-from synth.jobs.local import GOES_ON, WORKER_COMMAND, goes_on, put_back
+from synth.jobs import engine_of
+from synth.jobs.engine import GOES_ON, WORKER_COMMAND, goes_on, put_back
 from synth.jobs.processes import birth_of
 from synth.ledger.ledger import STAYED_SPENT, WAS_FREED, Ledger
 from synth.progress import Progress, StoredProgress
@@ -72,9 +72,10 @@ def main(
     _forbid_core_dumps()
     try:
         with Store(settings or Settings.from_environment(), patience=PATIENCE_SECONDS) as store:
+            engine = engine_of(store, command=command)
             store.work.claim(job_id, host=this_host(), pid=os.getpid(), pid_created=birth_of(os.getpid()))
             exit_code = _work(store, job_id, execute or _carry_out)
-            LocalEngine(store, command=command).tend()
+            engine.tend()
             return exit_code
     except SynthError as error:
         return error.exit_code

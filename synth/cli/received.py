@@ -18,7 +18,7 @@ from typing import BinaryIO, Literal
 from synth.application import Application
 from synth.cli.speaking import Say
 from synth.errors import InputError, NotAsDeclaredWarning, PrivacyError, RunCancelledError, SameTableWarning, SynthError
-from synth.jobs.local import GOES_ON, goes_on
+from synth.jobs.engine import GOES_ON, goes_on
 from synth.ledger.ledger import STAYED_SPENT, WAS_FREED
 from synth.schema import RunConfig, TableFormat
 from synth.services import run_folder

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from synth.jobs.chosen import engine_of
+from synth.jobs.engine import Engine
 from synth.jobs.local import LocalEngine
 
-__all__ = ["LocalEngine"]
+__all__ = ["Engine", "LocalEngine", "engine_of"]

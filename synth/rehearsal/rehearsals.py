@@ -25,7 +25,7 @@ import numpy as np
 from synth.errors import AttackError, TableError
 from synth.estimators import restore
 from synth.generators import CONTROL, GeneratorTask
-from synth.jobs import LocalEngine
+from synth.jobs import Engine, engine_of
 from synth.ledger.rulings import Role
 from synth.privacy.table import PrivateTable
 from synth.progress import NullProgress, Progress
@@ -124,13 +124,13 @@ class Rehearsals:
     installation : Installation
         Where stops are kept, and whose keys recognise a private table that is offered as a stand-in; its vault is not
         opened, and no account is read.
-    engine : LocalEngine
+    engine : Engine
         Runs them in the background.
     access : Access
         Who asks; by default the program itself.
     """
 
-    def __init__(self, installation: Installation, engine: LocalEngine, *, access: Access = ITSELF) -> None:
+    def __init__(self, installation: Installation, engine: Engine, *, access: Access = ITSELF) -> None:
         self._engine, self.access = engine, access
         self._settings, self._store, self._keys = installation.settings, installation.store, installation.keys
 
@@ -403,7 +403,7 @@ class Rehearsals:
 
 def carry_out(installation: Installation, work_id: str, progress: Progress) -> None:
     """Do the rehearsal of a piece of work."""
-    Rehearsals(installation, LocalEngine(installation.store)).carry_out(work_id, progress)
+    Rehearsals(installation, engine_of(installation.store)).carry_out(work_id, progress)
 
 
 def _kind(*, grid: bool) -> WorkKind:

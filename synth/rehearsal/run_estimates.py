@@ -9,7 +9,7 @@ import json
 from pathlib import Path
 
 from synth.errors import ConfigError, JobError
-from synth.jobs import LocalEngine
+from synth.jobs import Engine, engine_of
 from synth.ledger.rulings import Role
 from synth.progress import Progress
 from synth.rehearsal.estimating import REPLICATES, Estimates, estimate
@@ -32,13 +32,13 @@ class RunEstimates:
     Parameters
     ----------
     installation : Installation
-    engine : LocalEngine
+    engine : Engine
         Starts, follows and stops the work.
     access : Access
         Who asks; by default the program itself.
     """
 
-    def __init__(self, installation: Installation, engine: LocalEngine, *, access: Access = ITSELF) -> None:
+    def __init__(self, installation: Installation, engine: Engine, *, access: Access = ITSELF) -> None:
         self._installation, self._engine, self.access = installation, engine, access
 
     @use_case(Role.OWNER, about="run_id")
@@ -103,4 +103,4 @@ class RunEstimates:
 
 def carry_out(installation: Installation, work_id: str, progress: Progress) -> None:
     """Answer the question of a piece of work."""
-    RunEstimates(installation, LocalEngine(installation.store)).carry_out(work_id, progress)
+    RunEstimates(installation, engine_of(installation.store)).carry_out(work_id, progress)

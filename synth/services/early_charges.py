@@ -15,7 +15,7 @@ from typing import Any, ClassVar, Literal, NamedTuple, Self
 from uuid import uuid4
 
 from synth.errors import ApprovalRequiredError, BudgetExceededError, JobError, TableError
-from synth.jobs import LocalEngine
+from synth.jobs import Engine
 from synth.ledger.rulings import Role
 from synth.ledger.spending import Cost, CostOf
 from synth.privacy.accounting import PrivacyBudget
@@ -123,7 +123,7 @@ class EarlyCharges:
     Parameters
     ----------
     installation : Installation
-    engine : LocalEngine
+    engine : Engine
         Runs them in the background.
     intake : Intake
         Reads a table to its end before anything is charged.
@@ -134,7 +134,7 @@ class EarlyCharges:
     """Shown in the ledger."""
 
     def __init__(
-        self, installation: Installation, engine: LocalEngine, intake: Intake, *, access: Access = ITSELF
+        self, installation: Installation, engine: Engine, intake: Intake, *, access: Access = ITSELF
     ) -> None:
         self._installation, self._engine, self._intake, self.access = installation, engine, intake, access
 

@@ -15,7 +15,7 @@ from transcripts import SUMS, TappedNoise, values_of
 from worlds import World, ordinary_rows
 
 from synth.errors import JobError
-from synth.jobs import local
+from synth.jobs import engine
 from synth.ledger.ledger import Ledger
 from synth.privacy.accounting import PrivacyBudget
 from synth.privacy.answers import of_kind
@@ -183,7 +183,7 @@ def few_attempts(folder: Path) -> None:
             given += 1
             store.work.claim(run.id, host=this_host(), pid=os.getpid(), pid_created=1.0)
             assert given <= 3, "a run is given workers without end"
-            if not local.put_back(store, store.runs[run.id], same_device=False):
+            if not engine.put_back(store, store.runs[run.id], same_device=False):
                 break
         assert given == 3
 

@@ -13,7 +13,7 @@ from kept_layers import every_layer, going_on
 from worlds import WORLDS
 
 from synth.errors import JobError, PrivacyError
-from synth.jobs import local
+from synth.jobs import engine
 from synth.privacy.questions import Asked, Numbers
 from synth.privacy.session import PrivateSession
 from synth.vault import kept_answers
@@ -91,7 +91,7 @@ def _(patch: pytest.MonkeyPatch) -> None:
 
 @fault("attempts without end")
 def _(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(local, "MOST_ATTEMPTS", 10**9)
+    patch.setattr(engine, "MOST_ATTEMPTS", 10**9)
 
 
 @fault("an answer is heard before it is kept")

@@ -20,7 +20,8 @@ import pytest
 
 from synth import worker
 from synth.errors import DatabaseAwayError
-from synth.jobs import LocalEngine, local, processes
+from synth.jobs import LocalEngine, processes
+from synth.jobs import engine as shared
 from synth.ledger.ledger import Ledger
 from synth.privacy.accounting import PrivacyBudget
 from synth.schema import Neighbours, PrivacyUnit
@@ -256,7 +257,7 @@ def test_a_slot_taken_by_a_process_that_never_came_is_given_back(store: Store, a
     run = plan(store, account, "finish")
     store.work.put(run.id, gpus=0, cpus=0)
     store.work.take(host=this_host(), slots=1, gpus=())
-    assert watch(engine, clock, run, local.START_SECONDS) is WorkState.RUNNING
+    assert watch(engine, clock, run, shared.START_SECONDS) is WorkState.RUNNING
     assert watch(engine, clock, run, 0.6) is WorkState.FAILED
     assert charge_state(store, run) is ChargeState.FREED
 
@@ -283,7 +284,7 @@ def test_a_worker_on_another_machine_is_judged_by_its_lease(store: Store, accoun
     run = plan(store, account, "work")
     store.work.claim(run.id, host="elsewhere", pid=1, pid_created=1.0)
     charge = Ledger(store).charges_of(run.id)[0]
-    lease = local.LEASE_BEATS * store.settings.heartbeat_seconds
+    lease = shared.LEASE_BEATS * store.settings.heartbeat_seconds
     assert watch(engine, clock, run, lease) is WorkState.RUNNING
     assert watch(engine, clock, run, 0.6) is WorkState.FAILED
     # Had it only been cut off, it could spend nothing now and would be told to stop at its next step.
@@ -382,14 +383,14 @@ def test_two_servers_that_find_the_same_worker_gone_give_its_run_one_other_and_e
     pid, born = until_working(store, run).pid, store.runs[run.id].pid_created
     assert pid is not None
     assert born is not None
-    put_back, late = local.put_back, [second]
+    put_back, late = shared.put_back, [second]
 
     def after_the_other(*args: Any, **named: Any) -> bool:
         if late:
             late.pop().tend()
         return put_back(*args, **named)
 
-    monkeypatch.setattr(local, "put_back", after_the_other)
+    monkeypatch.setattr(shared, "put_back", after_the_other)
     processes.kill(pid, born)
     first.tend()
     wait(lambda: second.state(run.id) in {WorkState.REPORTED, WorkState.FAILED})
@@ -467,7 +468,7 @@ def test_a_worker_that_does_not_listen_is_killed(
     pid = until_working(store, run).pid
     assert pid is not None
     assert engine.cancel(run.id) is WorkState.RUNNING
-    monkeypatch.setattr(local, "CANCEL_SECONDS", -1.0)
+    monkeypatch.setattr(shared, "CANCEL_SECONDS", -1.0)
     assert engine.state(run.id) is WorkState.CANCELLED
     assert not psutil.pid_exists(pid)
     assert charge_state(store, run) is ChargeState.FAILED_SPENT

@@ -28,7 +28,8 @@ from synth.cli.local import run_locally
 from synth.errors import ConfigError, JobError, LedgerError, TableError
 from synth.generators import GENERATORS
 from synth.jobs import LocalEngine, local
-from synth.jobs.local import MOST_ATTEMPTS, put_back
+from synth.jobs.engine import MOST_ATTEMPTS, put_back
+from synth.jobs.local import LocalWorkers
 from synth.jobs.processes import birth_of
 from synth.ledger.backup import back_up, restore
 from synth.ledger.notes import WENT_ON, WENT_ON_ELSEWHERE
@@ -479,8 +480,11 @@ def test_only_a_spent_run_of_this_machine_with_its_answers_is_put_back(
     path.parent.mkdir(parents=True, exist_ok=True)
     with AnswerFile(path, key=application.keys.answers_key(run_id), run_id=run_id) as file:
         file.begin({})
+    here = LocalWorkers(store, gpus=())
+    assert here.sees_the_end(store.runs[run_id])
     monkeypatch.setattr(local, "this_host", lambda: "elsewhere")
-    assert not put_back(store, store.runs[run_id], same_device=False), "nobody here can know that the worker is gone"
+    elsewhere = LocalWorkers(store, gpus=())
+    assert not elsewhere.sees_the_end(store.runs[run_id]), "nobody there can know that the worker is gone"
     monkeypatch.undo()
     store.work.request_cancel(run_id)
     assert not put_back(store, store.runs[run_id], same_device=False), "somebody wants it to stop"
@@ -512,7 +516,7 @@ def test_a_run_that_waits_to_go_on_can_be_cancelled_and_stays_spent(
         with pytest.raises(Killed):
             carry_out(application.installation, run_id, NullProgress())
     assert put_back(application.store, application.store.runs[run_id], same_device=False)
-    monkeypatch.setattr(application.engine, "_slots", 0)
+    monkeypatch.setattr(application.engine._workers, "_slots", 0)
     application.cancel(run_id)
     run = application.store.runs[run_id]
     assert run.state is WorkState.CANCELLED
