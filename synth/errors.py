@@ -9,6 +9,7 @@ Every message says what is wrong, where, and how to fix it; none ever contains a
     │   ├── SchemaError            a column, bound or category
     │   ├── MissingPackageError    an extra that is needed is not installed
     │   ├── ConfigError            a configuration file
+    │   │   ├── ClusterAwayError   the Ray cluster does not answer
     │   │   └── DatabaseAwayError  the database does not answer
     │   │       └── CommitInDoubtError  it is unknown whether a write succeeded
     │   └── TableError             a table that cannot be read
@@ -44,6 +45,7 @@ __all__ = [
     "ApprovalRequiredError",
     "AttackError",
     "BudgetExceededError",
+    "ClusterAwayError",
     "CommitInDoubtError",
     "ConfigError",
     "DatabaseAwayError",
@@ -116,6 +118,10 @@ class ConfigError(InputError):
 
 class MissingPackageError(InputError):
     """A package that is needed is not installed."""
+
+
+class ClusterAwayError(ConfigError):
+    """The Ray cluster that ``HERMITAGE_RAY`` names does not answer, or not to this process."""
 
 
 class DatabaseAwayError(ConfigError):

@@ -22,6 +22,7 @@ from synth.errors import JobError, RunCancelledError, SynthError
 from synth.jobs import engine_of
 from synth.jobs.engine import GOES_ON, WORKER_COMMAND, goes_on, put_back
 from synth.jobs.processes import birth_of
+from synth.jobs.ray_jobs import require_home
 from synth.ledger.ledger import STAYED_SPENT, WAS_FREED, Ledger
 from synth.progress import Progress, StoredProgress
 from synth.services import run_folder
@@ -71,7 +72,10 @@ def main(
     job_id = parser.parse_args(arguments).job_id
     _forbid_core_dumps()
     try:
-        with Store(settings or Settings.from_environment(), patience=PATIENCE_SECONDS) as store:
+        settings = settings or Settings.from_environment()
+        if settings.ray:
+            require_home(settings)
+        with Store(settings, patience=PATIENCE_SECONDS) as store:
             engine = engine_of(store, command=command)
             store.work.claim(job_id, host=this_host(), pid=os.getpid(), pid_created=birth_of(os.getpid()))
             exit_code = _work(store, job_id, execute or _carry_out)

@@ -54,6 +54,7 @@ FORBIDDEN = {
     "screens": ("synth/cli/files.py", "import pages.ui.words"),
     "circles": ("synth/vault/keys.py", "import synth.reading.reader\nimport synth.ledger.chain"),
     "streamlit": ("synth/application.py", "import streamlit"),
+    "ray": ("synth/jobs/ray_jobs.py", "import ray"),
     "stored": ("synth/store/work.py", "import pickle"),
     "secrets": ("synth/models/pool.py", "import secrets"),
     "noise": ("synth/generators/options.py", "import synth.privacy.noise"),

@@ -22,6 +22,9 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["
 EXTRAS = {extra: [Requirement(line) for line in lines] for extra, lines in PROJECT["optional-dependencies"].items()}
 BASE = [Requirement(line) for line in PROJECT["dependencies"]]
 
+IN_NO_IMAGE = ("docs", "ray")
+"""Extras of those who write on the site, and of the machines of a cluster."""
+
 SCREENS = ("app.py", "pages", ".streamlit")
 """What stands beside the package, and is needed to open the screens."""
 
@@ -55,11 +58,11 @@ def pins_of(name: str) -> dict[str, Requirement]:
 
 def test_every_pin_lies_in_a_range_and_every_range_has_a_pin() -> None:
     pins = pins_of("requirements.txt")
-    ranges = [*BASE, *(one for extra in EXTRAS.keys() - {"all", "docs"} for one in EXTRAS[extra])]
+    ranges = [*BASE, *(one for extra in EXTRAS.keys() - {"all", *IN_NO_IMAGE} for one in EXTRAS[extra])]
     assert {canonicalize_name(one.name) for one in ranges} == pins.keys()
-    # The site is built by whoever writes on it, and by no image.
-    pins |= {canonicalize_name(one.name): pins_of("requirements-dev.txt")[one.name] for one in EXTRAS["docs"]}
-    for one in [*ranges, *EXTRAS["docs"]]:
+    beside = [one for extra in IN_NO_IMAGE for one in EXTRAS[extra]]
+    pins |= {canonicalize_name(one.name): pins_of("requirements-dev.txt")[one.name] for one in beside}
+    for one in [*ranges, *beside]:
         (pin,) = pins[canonicalize_name(one.name)].specifier
         assert one.specifier.contains(pin.version), f"{one} does not hold what requirements.txt pins, {pin.version}"
 
@@ -67,7 +70,7 @@ def test_every_pin_lies_in_a_range_and_every_range_has_a_pin() -> None:
 def test_all_is_every_extra() -> None:
     (everything,) = EXTRAS["all"]
     assert canonicalize_name(everything.name) == PROJECT["name"]
-    assert everything.extras == EXTRAS.keys() - {"all", "docs"}  # whoever runs the program needs no site
+    assert everything.extras == EXTRAS.keys() - {"all", *IN_NO_IMAGE}
 
 
 def test_nothing_is_imported_that_no_extra_brings() -> None:

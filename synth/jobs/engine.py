@@ -5,8 +5,9 @@ runs wait in a queue, work is cancelled, a run whose worker is lost is put back 
 what ends settles its charge. Nothing here depends on where a worker runs.
 
 What differs is a :class:`Workers`: which queued runs are due, how a worker is started and killed, whether it still
-lives, and how much there is to compute with. :mod:`synth.jobs.local` has the processes of one machine. Every worker is
-``python -m synth.worker JOB_ID``, and no engine ever runs work again by itself.
+lives, and how much there is to compute with. :mod:`synth.jobs.local` has the processes of one machine,
+:mod:`synth.jobs.ray_jobs` the jobs of a Ray cluster. Every worker is ``python -m synth.worker JOB_ID``, and no engine
+ever runs work again by itself.
 """
 
 from __future__ import annotations

@@ -83,7 +83,12 @@ class LocalWorkers:
         return work.host == self._host
 
     def _environment(self, work: Work) -> dict[str, str]:
-        common = {**os.environ, "HERMITAGE_HOME": str(self._settings.home), "DATABASE_URL": self._settings.database_url}
+        common = {
+            **os.environ,
+            "HERMITAGE_HOME": str(self._settings.home),
+            "DATABASE_URL": self._settings.database_url,
+            "HERMITAGE_RAY": self._settings.ray,  # at its end it tends the queue of this engine
+        }
         if work.kind is not WorkKind.RUN:
             return common  # it checks by itself what the machine has free
         threads = str(work.cpus or self.capacity().threads)

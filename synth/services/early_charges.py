@@ -133,9 +133,7 @@ class EarlyCharges:
     purpose: ClassVar[str]
     """Shown in the ledger."""
 
-    def __init__(
-        self, installation: Installation, engine: Engine, intake: Intake, *, access: Access = ITSELF
-    ) -> None:
+    def __init__(self, installation: Installation, engine: Engine, intake: Intake, *, access: Access = ITSELF) -> None:
         self._installation, self._engine, self._intake, self.access = installation, engine, intake, access
 
     def _require_policy(self, epsilon: float) -> None:

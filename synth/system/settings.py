@@ -19,7 +19,9 @@ LOCAL_HOSTS = ("localhost", "127.0.0.1")
 """Names by which a browser on the same machine reaches the server."""
 
 _CLAIM = re.compile(r"[A-Za-z0-9_-]+")
-
+_DASHBOARD = re.compile(
+    r"https?://(?:\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9](?:[A-Za-z0-9.-]*[A-Za-z0-9])?):(?P<port>[0-9]{1,5})"
+)
 _HOST = re.compile(r"\[[0-9a-f:.]+\]|[a-z0-9](?:[a-z0-9.-]*[a-z0-9])?")
 
 
@@ -58,7 +60,8 @@ class Settings:
     ``HERMITAGE_HOSTS``. ``databases`` are the servers and folders from which screens may read tables of databases, as
     listed in ``HERMITAGE_DATABASES``; none by default. ``folders`` are those from which screens may take tables by
     path, as listed in ``HERMITAGE_FOLDERS``; none by default. ``login`` says how users
-    are told apart; None is an installation with a single user.
+    are told apart; None is an installation with a single user. ``ray`` is the address of the dashboard of the Ray
+    cluster that executes runs, from ``HERMITAGE_RAY``; by default this machine does.
     """
 
     home: Path
@@ -74,6 +77,14 @@ class Settings:
     databases: tuple[str, ...] = ()
     connections: tuple[Connection, ...] = ()
     folders: tuple[str, ...] = ()
+    ray: str = ""
+
+    def __post_init__(self) -> None:
+        if self.ray and self.database_url.startswith("sqlite"):
+            raise ConfigError(
+                "HERMITAGE_RAY needs PostgreSQL, because several machines cannot share a SQLite file. Set DATABASE_URL "
+                "to postgresql://user@host/database, or unset HERMITAGE_RAY."
+            )
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str] | None = None) -> Settings:
@@ -95,6 +106,8 @@ class Settings:
             databases=databases,
             connections=connections,
             folders=_folders(variables),
+            databases=tuple(filter(None, map(str.strip, variables.get("HERMITAGE_DATABASES", "").split(",")))),
+            ray=_cluster(variables),
         )
 
 
@@ -158,6 +171,17 @@ def _databases(variables: Mapping[str, str]) -> tuple[tuple[str, ...], tuple[Con
         else:
             named[name] = address
     return tuple(places), tuple(Connection(name, address) for name, address in named.items())
+
+
+def _cluster(variables: Mapping[str, str]) -> str:
+    address = variables.get("HERMITAGE_RAY", "").strip().rstrip("/")
+    found = _DASHBOARD.fullmatch(address)
+    if address and (found is None or int(found["port"]) > 65535):
+        raise ConfigError(
+            "The environment variable HERMITAGE_RAY must be the address of the dashboard of a Ray cluster, without a "
+            "name, password or path, for example http://head:8265."
+        )
+    return address
 
 
 def _number(variables: Mapping[str, str], name: str, default: float) -> float:

@@ -54,8 +54,8 @@ ITSELF = "file"
 
 HEAD_BYTES = LENGTHS_BYTES + SEAL_BYTES
 
-LOCK_SECONDS = 10.0
-"""How long to wait for a worker that is about to end."""
+LOCK_SECONDS = 120.0
+"""How long to wait for a worker that is about to end, or for a file server to give up a machine that is gone."""
 
 OTHER_QUESTION = (
     "The run was interrupted, and now asks a different question from the one that its next kept answer belongs to. "
