@@ -88,6 +88,13 @@ def break_down(store: Store, run_id: str, progress: Progress) -> None:
     float(CANARY)
 
 
+def speak(store: Store, run_id: str, progress: Progress) -> None:
+    for stream in (sys.stdout, sys.stderr):
+        stream.write(CANARY + "\n")
+        stream.flush()
+    finish(store, run_id, progress)
+
+
 def die(store: Store, run_id: str, progress: Progress) -> None:
     os.kill(os.getpid(), signal.SIGKILL)
 
@@ -141,6 +148,7 @@ WORK = {
     "hear nothing": hear_nothing,
     "refuse": refuse,
     "break down": break_down,
+    "speak": speak,
     "die": die,
     "die always": die_always,
     "die when told": die_when_told,
