@@ -106,7 +106,6 @@ class Settings:
             databases=databases,
             connections=connections,
             folders=_folders(variables),
-            databases=tuple(filter(None, map(str.strip, variables.get("HERMITAGE_DATABASES", "").split(",")))),
             ray=_cluster(variables),
         )
 
