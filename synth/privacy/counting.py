@@ -266,6 +266,8 @@ def _counted(
     rows: PrivateRows, tables: Sequence[tuple[Axis, ...]], keys: Sequence[tuple[Hashable, ...]]
 ) -> list[NDArray[np.int32]]:
     """Count rows by the cells of every table; axes with the same key are looked up once."""
+    if not tables:
+        return []
     axes = {
         key: axis for table, names in zip(tables, keys, strict=True) for key, axis in zip(names, table, strict=True)
     }

@@ -26,7 +26,7 @@ from synth.cli.local import run_locally
 from synth.errors import JobError, PrivacyError, TableError
 from synth.privacy import counting_processes, session
 from synth.privacy import table as tables
-from synth.privacy.counting import PrivateRows
+from synth.privacy.counting import CountMemory, PrivateRows
 from synth.privacy.feature_maps import OneHot, Stack, exact_sum
 from synth.privacy.table import PrivateTable
 from synth.reading import reader
@@ -57,10 +57,10 @@ SEPARATE = parse_config({**DECLARED, "people": "separate_rows", "rows": 100})
 WHOLE = parse_config({**DECLARED, "people": 50})
 
 
-def file_of(rows: int = ROWS) -> bytes:
+def file_of(rows: int = ROWS, many: int = PEOPLE) -> bytes:
     """A Parquet file in which the rows of every person lie in several groups; some rows are nobody's."""
     random = np.random.default_rng(4)
-    people = np.arange(rows) % PEOPLE
+    people = np.arange(rows) % many
     held = io.BytesIO()
     cells = pa.table(
         {
@@ -136,7 +136,9 @@ class Known(RecordedNoise):
         super().__init__(3)
 
 
-def sealed(processes: int, folder: Path, patch: pytest.MonkeyPatch, table: Path) -> dict[str, bytes]:
+def sealed(
+    processes: int, folder: Path, patch: pytest.MonkeyPatch, table: Path, config: RunConfig = SEPARATE
+) -> dict[str, bytes]:
     """The noisy answers and the rows in the bundle of a whole run, and that so many processes took part."""
     started: list[int] = []
     right = counting_processes.CountingProcesses._start
@@ -150,7 +152,7 @@ def sealed(processes: int, folder: Path, patch: pytest.MonkeyPatch, table: Path)
             patched.setattr(module, "local_processes", lambda wanted=0: processes)
         patched.setattr(session, "SystemNoise", Known)
         patched.setattr(counting_processes.CountingProcesses, "_start", start)
-        result = run_locally(SEPARATE, folder, table=table, owner_report=False)
+        result = run_locally(config, folder, table=table, owner_report=False)
     assert started == ([] if processes == 1 else [processes])
     with zipfile.ZipFile(result.bundle) as bundle:
         return {name: bundle.read(name) for name in ("measurements.npz", "synthetic.csv", "report.json")}
@@ -169,6 +171,32 @@ def test_the_sealed_bundle_is_the_same_whatever_the_number_of_processes(
     assert one == two == four
     # What was encrypted is gone, and nothing else of the codes or counts was ever written there.
     assert list((tmp_path / "home" / "vault").glob("*.table")) == []
+
+
+@pytest.mark.thorough
+@pytest.mark.usefixtures("without_trial")
+@pytest.mark.filterwarnings("ignore::synth.NotAsDeclaredWarning")
+@pytest.mark.parametrize("config", [SEPARATE, WHOLE], ids=["rows of people", "whole people"])
+def test_so_it_is_where_one_question_follows_from_another(
+    config: RunConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HERMITAGE_HOME", str(tmp_path / "home"))
+    monkeypatch.delenv("DATABASE_URL", raising=False)
+    path = tmp_path / "village.parquet"
+    path.write_bytes(file_of(4_000, 1_800))
+    adaptive = replace(config, generator="dp-hp-adaptive", epsilon=20.0)
+    one, two = (sealed(many, tmp_path / f"out{many}", monkeypatch, path, adaptive) for many in (1, 2))
+    assert one == two
+
+
+def test_what_was_counted_before_is_not_counted_again() -> None:
+    (table,) = opened(2)
+    rows = PrivateRows(table._column, table._rows, CountMemory(), counters=table._counters())
+    question = OneHot(("ward",), (None,), (4,)).blocks()
+    first = exact_sum(question, rows, half_bits=12)
+    assert table._counting is not None
+    table._counting._started[0].kill()  # so nothing can be counted any more
+    np.testing.assert_array_equal(exact_sum(question, rows, half_bits=12), first)
 
 
 # Bugs that are planted ------------------------------------------------------------------------------------------------
