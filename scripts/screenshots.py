@@ -1,6 +1,6 @@
 """Retake the pictures in docs/screenshots: a real server, a real browser, the demonstration table.
 
-Usage: .venv/bin/python scripts/screenshots.py [--into docs/screenshots] [--only demo,rehearse,kahm,models]
+Usage: .venv/bin/python scripts/screenshots.py [--into docs/screenshots] [--only demo,rehearse,kahm,models,institution]
                                                [--generator NAME] [--adult FILE]
 
 With ``--adult adult.data.gz``, the reports of a run on the Adult table: examples/adult.yaml (epsilon 1, the default
@@ -22,9 +22,12 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT), str(ROOT / "tests" / "end_to_end")]
+sys.path.append(str(ROOT / "tests"))
 
 from conftest import browser  # noqa: E402
+from institution_walk import People, walk_of_an_institution  # noqa: E402
 from serving import started_server  # noqa: E402
+from signing_in import institution, provider  # noqa: E402
 from walking import (  # noqa: E402
     CODEBOOK,
     Walker,
@@ -37,8 +40,20 @@ from walking import (  # noqa: E402
 
 from synth.demonstration import NETWORK, demonstration_bytes  # noqa: E402
 
-PARTS = ("demo", "rehearse", "kahm", "models")
-"""The demonstration from Start to a release; a rehearsed grid; the modes of KAHM; a private model."""
+PARTS = ("demo", "rehearse", "kahm", "models", "institution")
+"""The demonstration from Start to a release; a rehearsed grid; the modes of KAHM; a private model; four users."""
+
+
+def take_picture(walker: Walker, path: Path) -> None:
+    """Save the whole page as one picture, however long it is."""
+    walker.settle()
+    walker.page.wait_for_timeout(800)  # charts finish drawing after the script has ended
+    main = walker.page.locator('[data-testid="stMain"]')
+    height = main.evaluate("main => Math.max(...[...main.children].map(child => child.scrollHeight))")
+    walker.page.set_viewport_size({"width": 1280, "height": max(900, min(int(height) + 120, 6000))})
+    walker.page.wait_for_timeout(600)
+    walker.page.screenshot(path=str(path))
+    walker.page.set_viewport_size({"width": 1280, "height": 900})
 
 
 class Photographer(Walker):
@@ -50,14 +65,7 @@ class Photographer(Walker):
 
     def picture(self, name: str) -> None:
         """Save the whole page as one picture, however long it is."""
-        self.settle()
-        self.page.wait_for_timeout(800)  # charts finish drawing after the script has ended
-        main = self.page.locator('[data-testid="stMain"]')
-        height = main.evaluate("main => Math.max(...[...main.children].map(child => child.scrollHeight))")
-        self.page.set_viewport_size({"width": 1280, "height": max(900, min(int(height) + 120, 6000))})
-        self.page.wait_for_timeout(600)
-        self.page.screenshot(path=str(self.into / f"{name}.png"))
-        self.page.set_viewport_size({"width": 1280, "height": 900})
+        take_picture(self, self.into / f"{name}.png")
 
     def unfold(self, title: str) -> None:
         """Open or close the fold with this title."""
@@ -221,6 +229,20 @@ def walk_adult(photographer: Photographer, rows: Path, folder: Path) -> None:
     photographer.picture("compare")
 
 
+def four_users(engine: Any, folder: Path, into: Path) -> None:
+    """One asks for an approval, a second gives it, an auditor looks, and an administrator has set the policy."""
+    pictures = {"approvals": "approvals", "auditor": "ledger-of-an-auditor", "policy": "policy"}
+
+    def look(walker: Walker, name: str) -> None:
+        if name in pictures:
+            take_picture(walker, into / f"{pictures[name]}.png")
+
+    with institution(folder) as place, provider(place.provider, place.log):
+        people = People(engine, place)
+        walk_of_an_institution(people, folder, first={}, look=look)
+        people.close()
+
+
 def main() -> None:
     """Serve, walk and keep the pictures."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -252,6 +274,9 @@ def main() -> None:
             modes_of_kahm(photographer, folder)
         if "models" in parts:
             private_model(photographer)
+        if "institution" in parts:
+            (apart := folder / "institution").mkdir()
+            four_users(engine, apart, arguments.into)
         photographer.close()
 
 
