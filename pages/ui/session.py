@@ -199,8 +199,13 @@ def _stored(table_id: str) -> ReceivedTable | None:
 def keep_address() -> None:
     """Keep the identifiers in the address, so that a reload finds the table and the run again.
 
-    An identifier that comes by address is used only where the application knows it as one of this owner's.
+    An identifier that comes by address is used only where the application knows it as one of this owner's; who is no
+    owner opens none.
     """
+    if Role.OWNER not in standing()[0]:
+        for name in _IDENTIFIERS:
+            st.query_params.pop(name, None)
+        return
     held = draft()
     for name, field in _IDENTIFIERS.items():
         given = st.query_params.get(name)

@@ -6,6 +6,7 @@ is refused on every path.
 
 from __future__ import annotations
 
+import asyncio
 import re
 import socket
 from collections.abc import Iterator
@@ -16,9 +17,12 @@ from typing import Any
 import pytest
 from printed import ROOT
 from serving import Server, started_server
-from signing_in import ADMIN, command
+from signing_in import ADMIN, OWNER, command
 from test_proxy import HOST, NAME, PASSWORD, asked, chromium, nginx, replaced
+from visiting import Action, Visitor, visitor_of
 from walking import Walker
+
+from synth.demonstration import CLINIC
 
 pytestmark = [pytest.mark.browser, pytest.mark.thorough]
 
@@ -32,6 +36,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     variables = {"HERMITAGE_HOSTS": HOST, "HERMITAGE_LOGIN": f"header:{HEADER}"}
     with started_server(tmp_path_factory.mktemp("header"), variables=variables) as started:
         command(started, "user", NAME, "--roles", "owner")
+        command(started, "user", OWNER, "--roles", "owner")
         command(started, "user", ADMIN, "--roles", "admin")
         yield started
 
@@ -98,6 +103,30 @@ def test_what_did_not_come_through_the_proxy_is_refused(server: Server, headers:
     assert status(server, "/_stcore/upload_file/a/b", headers, method="PUT") == 403
     assert status(server, "/_stcore/stream", headers + UPGRADE) == 403
     assert status(server, "/_stcore/health", headers) == 200
+
+
+def test_a_session_that_another_user_comes_back_to_holds_nothing_of_the_first(server: Server, tmp_path: Path) -> None:
+    """Whoever names a session gets it: what it holds is for the user that the proxy names now."""
+
+    async def take_over() -> tuple[list[str], list[bool]]:
+        async with visitor_of(server.port, more={HEADER: NAME}) as first:
+            await first.rerun()
+            await first.perform(Action("press", "Open a table that is too small", "Upload a table"), tmp_path)
+        sessions, shown = [first.session_id], [is_shown(first)]
+        for name in (NAME, OWNER):
+            async with visitor_of(server.port, more={HEADER: name}, session=first.session_id) as again:
+                await again.rerun()
+                sessions.append(again.session_id)
+                shown.append(is_shown(again))
+        return sessions, shown
+
+    sessions, shown = asyncio.run(take_over())
+    assert len(set(sessions)) == 1, "each of them came back to the same session"
+    assert shown == [True, True, False]
+
+
+def is_shown(visitor: Visitor) -> bool:
+    return any(CLINIC.table_name.encode() in held.SerializeToString() for held, _ in visitor.elements.values())
 
 
 def test_with_the_name_the_paths_answer(server: Server) -> None:

@@ -7,7 +7,7 @@ import http.client
 import math
 import os
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -280,16 +280,27 @@ class Visitor:
 
 
 @asynccontextmanager
-async def visitor_of(port: int) -> AsyncIterator[Visitor]:
-    """Connect to a server on the loopback address as a browser does that opens its first page there."""
+async def visitor_of(
+    port: int, *, more: Mapping[str, str] | None = None, session: str | None = None
+) -> AsyncIterator[Visitor]:
+    """Connect to a server on the loopback address as a browser does that opens its first page there.
+
+    Parameters
+    ----------
+    port : int
+    more : mapping, optional
+        Headers that a proxy adds.
+    session : str, optional
+        The session that it says it was in before.
+    """
     asked = http.client.HTTPConnection("127.0.0.1", port, timeout=ANSWER_SECONDS)
     await asyncio.to_thread(asked.request, "GET", "/_stcore/health")
     answer = await asyncio.to_thread(asked.getresponse)
     await asyncio.to_thread(answer.read)
     asked.close()
     cookie = (answer.getheader("Set-Cookie") or "").partition(";")[0]
-    headers = {"Cookie": cookie, "Origin": f"http://127.0.0.1:{port}"}
-    protocols: Any = ["streamlit", cookie.partition("=")[2] or "none"]
+    headers = {"Cookie": cookie, "Origin": f"http://127.0.0.1:{port}", **(more or {})}
+    protocols: Any = ["streamlit", cookie.partition("=")[2] or "none", *filter(None, [session])]
     async with connect(
         f"ws://127.0.0.1:{port}/_stcore/stream",
         subprotocols=protocols,
