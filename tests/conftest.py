@@ -293,6 +293,7 @@ def database_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     if request.param == "sqlite":
         return f"sqlite:///{tmp_path / 'home' / 'hermitage.sqlite'}"
     import psycopg
+    import psycopg.sql
 
     url = f"postgresql://postgres@/postgres?host={request.getfixturevalue('postgres_server')}"
     with psycopg.connect(url, autocommit=True) as connection:
@@ -301,7 +302,11 @@ def database_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
             "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
             "WHERE datname = current_database() AND pid <> pg_backend_pid()"
         )
-        connection.execute("DROP SCHEMA public CASCADE")
+        schemas = connection.execute(
+            "SELECT nspname FROM pg_namespace WHERE nspname !~ '^pg_' AND nspname <> 'information_schema'"
+        ).fetchall()
+        for (schema,) in schemas:
+            connection.execute(psycopg.sql.SQL("DROP SCHEMA {} CASCADE").format(psycopg.sql.Identifier(schema)))
         connection.execute("CREATE SCHEMA public")
     return url
 
