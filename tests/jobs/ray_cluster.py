@@ -25,12 +25,21 @@ ROOT = Path(__file__).resolve().parents[2]
 PATIENCE_SECONDS = 300.0
 
 
+_NEXT = iter(range(20_000 + 48 * os.getpid() % 12_000, 32_700))
+"""Ports below those that the system gives out: no process of Ray is given one of them before another has opened it."""
+
+
 def free_ports(most: int) -> list[int]:
-    with contextlib.ExitStack() as stack:
-        sockets = [stack.enter_context(socket.socket()) for _ in range(most)]
-        for one in sockets:
-            one.bind(("127.0.0.1", 0))
-        return [one.getsockname()[1] for one in sockets]
+    return [port for _ in range(most) for port in [next(filter(_is_free, _NEXT))]]
+
+
+def _is_free(port: int) -> bool:
+    with socket.socket() as one:
+        try:
+            one.bind(("", port))
+        except OSError:
+            return False
+    return True
 
 
 class RayCluster:
@@ -52,19 +61,13 @@ class RayCluster:
         self.token.chmod(0o600)
         self.client_environment = {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN_PATH": str(self.token)}
         self._environment = {**os.environ, "PYTHONPATH": str(ROOT), **self.client_environment, **environment}
-        port, self._dashboard, *others = free_ports(6)
-        names = (
-            "dashboard-agent-listen-port",
-            "dashboard-agent-grpc-port",
-            "metrics-export-port",
-            "runtime-env-agent-port",
-        )
+        self._port, self._dashboard = free_ports(2)
         self._command = [
-            str(program), "start", "--head", "--block", "--disable-usage-stats", f"--port={port}",
-            "--dashboard-host=127.0.0.1", f"--dashboard-port={self._dashboard}", f"--num-cpus={cpus}",
-            f"--num-gpus={gpus}", "--object-store-memory=80000000", f"--temp-dir={self.directory}/t",
-            *(f"--{name}={port}" for name, port in zip(names, others, strict=True)),
-        ]  # fmt: skip
+            *self._start_command(program, cpus=cpus, gpus=gpus),
+            *("--head", f"--port={self._port}", f"--temp-dir={self.directory}/t"),
+            *("--dashboard-host=127.0.0.1", f"--dashboard-port={self._dashboard}"),
+        ]
+        self._program, self._others = program, list[psutil.Popen]()
         self._head: psutil.Popen | None = None
         self.start()
 
@@ -74,20 +77,12 @@ class RayCluster:
 
     def start(self) -> None:
         """Start the head, and wait until it has done a job."""
-        nowhere = subprocess.DEVNULL
-        self._head = psutil.Popen(
-            self._command,
-            env=self._environment,
-            cwd=self.directory,
-            start_new_session=True,
-            stdin=nowhere,
-            stdout=nowhere,
-            stderr=nowhere,
-        )
+        self._head = self._started(self._command)
         try:
             end = time.monotonic() + PATIENCE_SECONDS
             while not self._does_a_job():
                 assert time.monotonic() < end, "Ray does not start"
+                assert self._head.poll() is None, "Ray has ended"
         except BaseException:
             self.close()
             raise
@@ -101,20 +96,34 @@ class RayCluster:
             time.sleep(0.2)
         return job is not None and bool(job["status"] == "SUCCEEDED")
 
-    def crash(self) -> None:
-        """Kill what Ray itself consists of, and none of its jobs."""
-        assert self._head is not None
-        for process in [*self._head.children(), self._head]:
+    def add_machine(self, *, cpus: int) -> psutil.Popen:
+        """Start another machine of the cluster, with processors of its own, and wait until the head knows it."""
+        before = len(self._machines())
+        address = f"--address={self._machines()[0]['node_ip']}:{self._port}"
+        machine = self._started([*self._start_command(self._program, cpus=cpus, gpus=0), address])
+        self._others.append(machine)
+        end = time.monotonic() + PATIENCE_SECONDS
+        while len(self._machines()) == before:
+            assert time.monotonic() < end, "the machine does not start"
+            time.sleep(0.2)
+        return machine
+
+    def crash(self, machine: psutil.Popen | None = None) -> None:
+        """Kill what Ray itself consists of on a machine, by default on the head, and none of its jobs."""
+        machine = machine or self._head
+        assert machine is not None
+        for process in [*machine.children(), machine]:
             with contextlib.suppress(psutil.NoSuchProcess):
                 process.kill()
-        self._head.wait()
+        machine.wait()
 
     def close(self) -> None:
         """End everything that this cluster started."""
         assert self._head is not None
-        everything = []
-        with contextlib.suppress(psutil.NoSuchProcess):
-            everything = [*self._head.children(recursive=True), self._head]
+        everything: list[psutil.Process] = []
+        for machine in (*self._others, self._head):
+            with contextlib.suppress(psutil.NoSuchProcess):
+                everything += [*machine.children(recursive=True), machine]
         for process in everything:
             with contextlib.suppress(psutil.NoSuchProcess):
                 process.kill()
@@ -143,6 +152,33 @@ class RayCluster:
             return None
         finally:
             connection.close()
+
+    def _machines(self) -> list[dict[str, Any]]:
+        found = self.ask("GET", "/api/v0/nodes")["data"]["result"]["result"]
+        return [machine for machine in found if machine["state"] == "ALIVE"]
+
+    def _start_command(self, program: Path, *, cpus: int, gpus: int) -> list[str]:
+        names = (
+            *("dashboard-agent-listen-port", "dashboard-agent-grpc-port"),
+            *("metrics-export-port", "runtime-env-agent-port"),
+        )
+        ports = [f"--{name}={port}" for name, port in zip(names, free_ports(4), strict=True)]
+        return [
+            *(str(program), "start", "--block", "--disable-usage-stats", f"--num-cpus={cpus}", f"--num-gpus={gpus}"),
+            *("--object-store-memory=80000000", *ports),
+        ]
+
+    def _started(self, command: list[str]) -> psutil.Popen:
+        nowhere = subprocess.DEVNULL
+        return psutil.Popen(
+            command,
+            env=self._environment,
+            cwd=self.directory,
+            start_new_session=True,
+            stdin=nowhere,
+            stdout=nowhere,
+            stderr=nowhere,
+        )
 
     def job(self, name: str) -> dict[str, Any] | None:
         return self.ask("GET", f"/api/jobs/{name}")

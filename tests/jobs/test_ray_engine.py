@@ -144,13 +144,13 @@ def test_ray_learns_the_id_of_a_run_and_nothing_private(
         "HERMITAGE_THREADS",
         *shared.THREAD_VARIABLES,
     }
-    assert job["entrypoint"].startswith("exec ")
-    assert job["entrypoint"].endswith(f" {run.id} </dev/null >/dev/null 2>&1")
     said = cluster.ask("GET", f"/api/jobs/{job['submission_id']}/logs")["logs"]
     assert said.splitlines()[1:] == [f"Running entrypoint for job {job['submission_id']}: {job['entrypoint']}"]
     for word in (CANARY, PASSWORD):
         searched = subprocess.run(["grep", "-rlaF", word, str(cluster.directory)], capture_output=True, text=True)
         assert (searched.returncode, searched.stdout) == (1, "")
+    assert job["entrypoint"].startswith("exec ")
+    assert job["entrypoint"].endswith(f" {run.id} </dev/null >/dev/null 2>&1")
     # The worker itself does know the database, from the environment of its machine.
     seen = json.loads((store.settings.home / f"environment-{run.id}").read_text(encoding="utf-8"))
     assert PASSWORD in seen["DATABASE_URL"]
@@ -389,6 +389,22 @@ def test_a_job_that_waited_too_long_for_ray_is_submitted_again(
         assert store.runs[second.id].attempts == 1
     finally:
         impatient.close()
+
+
+def test_a_run_survives_its_machine(engine: RayEngine, store: Store, account: Account, cluster: RayCluster) -> None:
+    """The machine with the run leaves the cluster without a word; the next one that is large enough continues it."""
+    machine = cluster.add_machine(cpus=8)
+    run = plan(store, account, "die when told")
+    engine.submit(run.id, cpus=6)
+    pid = pid_of(until_working(store, run))
+    cluster.crash(machine)
+    wait(lambda: not psutil.pid_exists(pid))
+    until(engine, run.id, WorkState.QUEUED)
+    assert charge_state(store, run) is ChargeState.SPENT
+    machine = cluster.add_machine(cpus=8)
+    until(engine, run.id, WorkState.REPORTED)
+    assert executed(store) == [run.id] * 2
+    cluster.crash(machine)
 
 
 def test_a_run_survives_the_head(store: Store, account: Account, cluster: RayCluster, settings: Settings) -> None:
