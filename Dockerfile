@@ -35,7 +35,9 @@ ENV PATH=/opt/hermitage/bin:$PATH \
     STREAMLIT_BROWSER_GATHER_USAGE_STATS=false \
     STREAMLIT_SERVER_ADDRESS=0.0.0.0 \
     STREAMLIT_SERVER_HEADLESS=true
-RUN mkdir /data && chown 10001:10001 /data
+# A name for the user, so that every engine calls whoever types commands the same.
+RUN useradd --no-log-init --uid 10001 --user-group --no-create-home --home-dir / --shell /usr/sbin/nologin hermitage \
+    && mkdir /data && chown 10001:10001 /data
 VOLUME /data
 USER 10001
 EXPOSE 8501

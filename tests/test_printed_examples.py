@@ -14,9 +14,19 @@ from printed import ROOT, blocks, commands_by_section
 TYPED = dict.fromkeys(("Backups", "Restoring"), "tests/services/test_backup.py")
 """Sections of docs/deploying.md with the test that types their commands word by word."""
 
+TYPED_WITH_OTHERS = {
+    "Compose": "tests/compose_here.py",
+    "Without a network": "tests/end_to_end/test_without_a_network.py",
+}
+"""The same of sections whose commands are not all of ``synth``."""
+
+IMAGES = ("Behind a proxy", "Graphics cards")
+"""Sections that build an image and start it."""
+
 NOT_TYPED = {
     "Behind a proxy": "builds an image and starts it, which needs an engine for containers and the network",
     "Graphics cards": "the same, with a graphics card",
+    "After an update": "the same, with Compose",
 }
 """Sections of docs/deploying.md whose commands no test can type, with the reason."""
 
@@ -86,15 +96,17 @@ def test_the_python_of_a_document_runs_from_top_to_bottom(document: str, folder:
 
 def test_every_command_of_deploying_is_typed_or_says_why_not() -> None:
     commands = commands_by_section("docs/deploying.md")
-    assert set(commands) == {*TYPED, *NOT_TYPED}
+    assert set(commands) == {*TYPED, *TYPED_WITH_OTHERS, *NOT_TYPED}
     for section, test in TYPED.items():
         assert f'follow("{section}")' in (ROOT / test).read_text(encoding="utf-8")
         assert not [line for line in commands[section] if not line.startswith("synth ")]
+    for section, reader in TYPED_WITH_OTHERS.items():
+        assert f'["{section}"]' in (ROOT / reader).read_text(encoding="utf-8")
     for section in NOT_TYPED:
         assert not [line for line in commands[section] if not line.startswith("docker ")]
 
 
-@pytest.mark.parametrize("section", NOT_TYPED)
+@pytest.mark.parametrize("section", IMAGES)
 def test_commands_for_containers_name_what_the_image_has(section: str) -> None:
     image = (ROOT / "Dockerfile").read_text(encoding="utf-8")
     deploying = (ROOT / "docs" / "deploying.md").read_text(encoding="utf-8")

@@ -46,8 +46,11 @@ _COUNT_KEYS = frozenset(
     {"n_rows", "private_rows", "row_total", "n_private", "train_rows", "holdout_rows", "unit_count"}
 )
 _SHORTEST_WORD = 3
-_EVERYWHERE = frozenset({"root", "admin", "administrator", "user", "nobody", "app"})
-"""Users that every machine has: their names reveal nothing, and style sheets are full of them."""
+_EVERYWHERE = frozenset({"root", "admin", "administrator", "user", "nobody", "app", "localhost", "hermitage", "synth"})
+"""Names of users and hosts that reveal nothing: those that many machines have, and the program's own.
+
+Every bundle has some of these words.
+"""
 _SEALED = tuple(dict.fromkeys((*MEMBERS, *MEMBERS_OF_MODEL)))
 _KNOWN = (*_SEALED, *MEMBERS_OF_FINDING)
 TEXT_FILES = tuple(name for name in _SEALED if name.endswith((".txt", ".cff", ".json", ".yaml", ".html", ".pem")))
@@ -80,12 +83,16 @@ def _user() -> tuple[str, ...]:
         user = getpass.getuser()
     except (KeyError, OSError):
         return ()  # a user id without a name, as in containers
-    return () if user.lower() in _EVERYWHERE else (user,)
+    return _revealing(user)
 
 
 def _host() -> tuple[str, ...]:
     name = socket.gethostname()
-    return (name, name.split(".")[0]) if name and name != "localhost" else ()
+    return _revealing(name, name.split(".")[0])
+
+
+def _revealing(*names: str) -> tuple[str, ...]:
+    return tuple(name for name in names if name and name.lower() not in _EVERYWHERE)
 
 
 def lint_members(members: Mapping[str, bytes | Path], schema: Schema, words: LeakWords) -> list[str]:

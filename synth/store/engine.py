@@ -215,7 +215,8 @@ def _postgresql_engine(url: URL) -> Engine:
         url.set(drivername="postgresql+psycopg"),
         pool_pre_ping=True,
         hide_parameters=True,
-        connect_args={"connect_timeout": CONNECT_SECONDS},
+        # A database made in the C locale has no encoding of its own; without one, texts would come back as bytes.
+        connect_args={"connect_timeout": CONNECT_SECONDS, "client_encoding": "utf8"},
     )
     event.listen(engine, "do_connect", lambda dialect, record, given, named: Answering.connect(*given, **named))
     return engine

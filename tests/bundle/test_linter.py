@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import getpass
 import json
+import socket
 from pathlib import Path
 
 import pytest
@@ -31,6 +33,17 @@ def schema() -> Schema:
 def test_an_honest_bundle_has_no_leak(members: dict[str, bytes | Path], schema: Schema) -> None:
     assert lint_members(members, schema, WORDS) == []
     assert lint_members(members, schema, LeakWords.of_this_machine(file_names=["/somewhere/private.csv"])) == []
+
+
+@pytest.mark.parametrize("name", ["hermitage", "Synth", "hermitage.example.org"])
+def test_a_machine_and_a_user_called_like_the_program_make_bundles(
+    members: dict[str, bytes | Path], schema: Schema, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As a container or its user is often called."""
+    assert lint_members(members, schema, LeakWords((name.split(".")[0],)))
+    monkeypatch.setattr(socket, "gethostname", lambda: name)
+    monkeypatch.setattr(getpass, "getuser", lambda: name.split(".")[0])
+    assert lint_members(members, schema, LeakWords.of_this_machine()) == []
 
 
 @pytest.mark.parametrize("name", TEXTS)

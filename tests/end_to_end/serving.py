@@ -9,12 +9,12 @@ import sys
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-__all__ = ["OWN_NAMES", "ROOT", "Server", "started_server"]
+__all__ = ["OWN_NAMES", "ROOT", "Server", "started_server", "wait_for_health"]
 
 ROOT = Path(__file__).resolve().parents[2]
 OWN_NAMES = ("synth.example.org", "10.9.8.7")
@@ -39,7 +39,11 @@ class Server:
 
 @contextmanager
 def started_server(
-    folder: Path, *arguments: str, variables: Mapping[str, str] | None = None, port: int | None = None
+    folder: Path,
+    *arguments: str,
+    variables: Mapping[str, str] | None = None,
+    port: int | None = None,
+    module: Sequence[str] | None = None,
 ) -> Iterator[Server]:
     """Start the application with a home and a folder for temporary files of its own; stop it at the end of the block.
 
@@ -54,6 +58,8 @@ def started_server(
         More of the environment.
     port : int, optional
         By default a free one.
+    module : sequence of str, optional
+        What starts it with its port, instead of ``synth app``.
     """
     temporary = folder / "tmp"
     temporary.mkdir(exist_ok=True)
@@ -67,14 +73,14 @@ def started_server(
     log = folder / "server.log"
     with log.open("ab") as out:
         process = subprocess.Popen(
-            [sys.executable, "-m", *starting(port), *arguments],
+            [sys.executable, "-m", *(module or starting(port)), *arguments],
             cwd=ROOT,
             env=environment,
             stdout=out,
             stderr=subprocess.STDOUT,
         )
     try:
-        _wait_for_health(f"http://127.0.0.1:{port}", process)
+        wait_for_health(f"http://127.0.0.1:{port}", process)
         yield Server(f"http://127.0.0.1:{port}", folder / "home", temporary, log, process.pid)
     finally:
         process.terminate()
@@ -86,7 +92,8 @@ def starting(port: int) -> list[str]:
     return ["synth", "app", "--no-browser", "--port", str(port), "--"]
 
 
-def _wait_for_health(address: str, process: subprocess.Popen[bytes]) -> None:
+def wait_for_health(address: str, process: subprocess.Popen[bytes]) -> None:
+    """Wait until a server answers that it is up."""
     for _ in range(1200):
         if process.poll() is not None:
             raise RuntimeError("the server stopped before it answered")

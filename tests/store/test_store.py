@@ -14,6 +14,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
+import psycopg
 import pytest
 from sqlalchemy import event, select, text
 from sqlalchemy.exc import DBAPIError
@@ -22,7 +23,7 @@ import synth.store.engine
 from synth.errors import ConfigError
 from synth.ledger.ledger import Ledger
 from synth.privacy.accounting import PrivacyBudget
-from synth.schema import Neighbours
+from synth.schema import Neighbours, PrivacyUnit
 from synth.store import Account, EventKind, Store
 from synth.store.engine import Transactions
 from synth.store.layout import LAYOUT, METADATA
@@ -133,6 +134,17 @@ def test_a_wrong_address_is_one_sentence_without_the_password(tmp_path: Path, ad
         Store(Settings(home=tmp_path, database_url=address))
     assert "canary-password" not in str(caught.value)
     assert caught.value.__cause__ is None
+
+
+def test_a_database_without_an_encoding_gives_texts_back(own_server: Any, tmp_path: Path) -> None:
+    """PostgreSQL makes such a database where its machine has no language; it would give bytes back instead."""
+    with psycopg.connect(own_server.url, autocommit=True) as connection:
+        connection.execute("CREATE DATABASE bare ENCODING 'SQL_ASCII' TEMPLATE template0 LC_COLLATE 'C' LC_CTYPE 'C'")
+    settings = Settings(home=tmp_path / "home", database_url=own_server.url.replace("/postgres?", "/bare?"))
+    with Store(settings) as store:
+        store.accounts.ensure("Zürich, łódź", Neighbours.REPLACE, PrivacyUnit())
+    with Store(settings) as store:
+        assert [account.name for account in store.accounts.all()] == ["Zürich, łódź"]
 
 
 @pytest.mark.parametrize("table", ["charges", "decisions", "events", "releases"])
