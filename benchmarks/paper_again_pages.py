@@ -2,17 +2,30 @@
 
 from __future__ import annotations
 
+import itertools
 import statistics
 import textwrap
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from downstream import PAPER, SOUND, TABLES
 from dp_hp_printed import PRINTED_MARGINALS, PRINTED_SCORES, REAL
-from paper_again import ADD_REMOVE, ALPHAS, FLOOR, PAPERS, QUICK_FIRST, SHOWN_LEVELS, SIZES, Cell, unpacked
+from paper_again import (
+    ADD_REMOVE,
+    ALPHAS,
+    FLOOR,
+    MOST_SECONDS,
+    PAPERS,
+    QUICK_FIRST,
+    SHOWN_LEVELS,
+    SIZES,
+    Cell,
+    cells_of,
+    unpacked,
+)
 
 __all__ = ["lines", "section", "write"]
 
@@ -48,22 +61,15 @@ def write(results: Results) -> None:
 def section(results: Results) -> str:
     """Return everything between the marks of ``docs/results.md``."""
     hours = sum(float(one["cpu_seconds"]) for one in results.values()) / 3600
-    seeds = {
-        part: len({cell.seed for cell in results if cell.part == part}) for part in ("table1", "table2", "figure3")
-    }
-    told = ", ".join(
-        f"{name} {number} seed{'s' * (number != 1)}"
-        for (part, number), name in zip(seeds.items(), ("Table 1", "Table 2", "Figure 3"), strict=True)
-        if number
-    )
     words = [
         f"{' '.join(sentences(results))}",
         f"![How near each generator comes in tables of counts, in predictions and in pictures]({_beside(PICTURE)})",
-        f"Measured so far: {told} ({hours:.1f} CPU hours on one core). ± is the standard deviation over seeds, where "
-        "there are several. The relation is the paper's (one row replaced); ⁺ marks a generator that has add/remove "
-        "only. ¼ marks cells of a quarter of the rows, because all of them take more than 1,800 CPU s. "
-        "`python -m benchmarks.paper_again` goes on where it stopped, and with `--write` writes this section. `dp-hp`, "
-        "`dp-merf` and `dp-hp-adaptive` on all seven tables of Table 2, with three seeds, are in "
+        f"Measured in {hours:.1f} CPU hours on one core: {_measured_so_far(results)}. ± is the standard "
+        "deviation over seeds, where there are several. The relation is the paper's (one row replaced); ⁺ marks a "
+        "generator that has add/remove only. ¼ marks a figure from a quarter of the rows, because all of them take "
+        f"more than {MOST_SECONDS:,} CPU s. `python -m benchmarks.paper_again` goes on where it stopped, and with "
+        "`--write` writes this section. `dp-hp`, `dp-merf` and `dp-hp-adaptive` on all seven tables of Table 2, with "
+        "three seeds, are in "
         "[benchmarks](../benchmarks/README.md#downstreampy-table-2-of-the-dp-hp-paper-in-its-convention-and-in-a-sound-one).",
         "\n".join(table_one(results)),
         "\n".join(table_two(results)),
@@ -84,16 +90,61 @@ def _beside(path: str) -> str:
     return path.removeprefix("docs/")
 
 
+_TITLES = {"table1": "Table 1", "table2": "Table 2", "figure3": "Figure 3"}
+_NUMBERS = ("no", "one", "two", "three", "four", "five")
+
+
+def _seeds(number: int) -> str:
+    return f"{_NUMBERS[number] if number < len(_NUMBERS) else number} seed{'s' * (number != 1)}"
+
+
+def _of_table(cell: Cell) -> str:
+    """Return the name of a table, with the convention where Table 2 has two of it."""
+    both = cell.part == "table2" and TABLES[cell.table].kept < 1.0
+    return f"{cell.table} ({'as printed' if cell.convention == PAPER else 'sound'})" if both else cell.table
+
+
+def _measured_so_far(results: Results) -> str:
+    """Return with how many seeds each table is whole, and what is missing of the first."""
+    whole, missing = [], []
+    for part, title in _TITLES.items():
+        by_seeds: dict[int, list[str]] = {}
+        for table, cells in _grouped(cells_of(part, 0), _of_table).items():
+            number = next(
+                seed for seed in itertools.count() if not all(replace(cell, seed=seed) in results for cell in cells)
+            )
+            by_seeds.setdefault(number, []).append(table)
+            gone = [cell for cell in cells if cell not in results]
+            if gone:
+                names = dict.fromkeys(_named(cell.trained_on, cell.epsilon) for cell in gone)
+                which = "everything" if len(gone) == len(cells) else ", ".join(names)
+                missing.append(f"{title}{f' on {table}' * (part != 'figure3')}: {which}")
+        for number in sorted(by_seeds, reverse=True):
+            tables = f" on {_listed(by_seeds[number])}" if len(by_seeds) > 1 else ""
+            whole += [f"{title}{tables} with {_seeds(number)}"] if number else []
+    said = "; ".join(whole) or "nothing whole"
+    return said + (
+        f". Not measured yet, because the command was stopped before: {'; '.join(missing)}" if missing else ""
+    )
+
+
+def _grouped(cells: Iterable[Cell], name: Callable[[Cell], str]) -> dict[str, list[Cell]]:
+    found: dict[str, list[Cell]] = {}
+    for cell in cells:
+        found.setdefault(name(cell), []).append(cell)
+    return found
+
+
+def _listed(words: Sequence[str]) -> str:
+    return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} and {words[-1]}"
+
+
 # Values ---------------------------------------------------------------------------------------------------------------
 
 
 def values(results: Results, measure: str, **where: object) -> list[float]:
     """Return a measure of all cells that fit, one for each seed."""
-    return [
-        float(result[measure])
-        for cell, result in results.items()
-        if measure in result and all(getattr(cell, name) == value for name, value in where.items())
-    ]
+    return [float(result[measure]) for cell, result in results.items() if measure in result and _fits(cell, where)]
 
 
 def mean(results: Results, measure: str, **where: object) -> float | None:
@@ -111,6 +162,8 @@ def _cell(results: Results, measure: str, printed: float | None = None, **where:
     said = _text(statistics.fmean(found)) if found else ""
     if len(found) > 1:
         said += f" ± {_text(statistics.stdev(found))}"
+    if any(result.get("quarter") and measure in result for cell, result in results.items() if _fits(cell, where)):
+        said += " ¼"
     return said + (f" ({_text(printed)})" if printed is not None and said else "")
 
 
@@ -126,23 +179,38 @@ def _fits(cell: Cell, where: Mapping[str, object]) -> bool:
 
 
 def _shown(name: str, epsilon: float, results: Results, part: str = "figure3") -> str:
-    """Return the name of a line, with the marks that say how it was measured."""
+    """Return the name of a line, with the mark of a generator that has another relation."""
     own = [result for cell, result in results.items() if (cell.part, cell.trained_on) == (part, name)]
-    marks = "⁺" if any(result.get("relation") == ADD_REMOVE for result in own) else ""
-    marks += " ¼" if any(result.get("quarter") for result in own) else ""
+    mark = "⁺" if any(result.get("relation") == ADD_REMOVE for result in own) else ""
+    return f"{_named(name, epsilon)}{mark}"
+
+
+def _named(name: str, epsilon: float) -> str:
+    """Return what was trained on, with the epsilon where it is not the paper's."""
     said = name if name in (REAL, FLOOR) else f"`{name.removesuffix(PAPERS)}`{PAPERS * name.endswith(PAPERS)}"
-    return f"{said}{f' at epsilon {epsilon:g}' if epsilon > 1 else ''}{marks}"
+    return f"{said}{f' at epsilon {epsilon:g}' if epsilon > 1 else ''}"
 
 
-def _left_out(results: Results, part: str, names: Iterable[str], measures: Iterable[str], **where: object) -> list[str]:
-    """Return one sentence for every reason for which cells are empty."""
-    reasons: dict[str, list[str]] = {}
-    for name in names:
-        for cell, result in results.items():
-            if cell.part == part and cell.trained_on == name and "left_out" in result and _fits(cell, where):
-                why = result["left_out"].replace(f"generator '{cell.generator}'", "it")
-                reasons.setdefault(why, []).append(f"`{name}`")
-    return [f"Left out: {', '.join(dict.fromkeys(who))}: {why}." for why, who in reasons.items()]
+def _left_out(results: Results, part: str, **where: object) -> list[str]:
+    """Return one sentence for every reason for which cells are empty, with the tables if others have figures."""
+    reasons: dict[str, dict[str, list[Cell]]] = {}
+    for cell, result in results.items():
+        if cell.part == part and "left_out" in result and _fits(cell, where):
+            why = result["left_out"].replace(f"generator '{cell.generator}'", "it")
+            reasons.setdefault(why, {}).setdefault(_named(cell.trained_on, cell.epsilon), []).append(cell)
+    said = []
+    for why, by_name in reasons.items():
+        told = []
+        for name, cells in by_name.items():
+            some = any(
+                "left_out" not in result and (cell.part, cell.trained_on) == (part, cells[0].trained_on)
+                for cell, result in results.items()
+                if _fits(cell, where)
+            )
+            tables = " and ".join(dict.fromkeys(map(_of_table, cells)))
+            told.append(f"{name} on {tables}" if some and part == "table2" else name)
+        said.append(f"Left out: {', '.join(told)}: {why}.")
+    return said
 
 
 # Tables ---------------------------------------------------------------------------------------------------------------
@@ -196,7 +264,7 @@ def table_one(results: Results) -> list[str]:
             "",
         ]
         said += _markdown(("", *heads), rows)
-        left = _left_out(results, "table1", names, (), table=table)
+        left = _left_out(results, "table1", table=table)
         said += ["", *left] if left else []
     return said[1:]
 
@@ -232,7 +300,7 @@ def table_two(results: Results) -> list[str]:
     ]
     said += ["Table 2, sound: nothing left out by the labels, mean ROC AUC of scores.", ""]
     said += _markdown(("", *tables), [row for row in rows if any(row[1:])])
-    left = _left_out(results, "table2", names, ())
+    left = _left_out(results, "table2")
     return [*said, *([""] if left else []), *left]
 
 
@@ -262,7 +330,7 @@ def figure_three(results: Results) -> list[str]:
         "",
     ]
     said += _markdown(("trained on", *(f"{size:,}" for size in SIZES)), rows)
-    left = _left_out(results, "figure3", dict.fromkeys(cell.trained_on for cell in found), ())
+    left = _left_out(results, "figure3")
     return [*said, *([""] if left else []), *left]
 
 
@@ -348,7 +416,9 @@ def _scores_said(results: Results) -> str:
             told.append(f"`{name}` on {sum(ours >= printed - NEAR for ours, printed in both)} of {len(both)} tables")
     if not told:
         return ""
-    return f"In Table 2 as printed, what is printed is reached or exceeded (to {_text(NEAR)}) by {', by '.join(told)}."
+    return (
+        f"In Table 2 as printed, what is printed is reached or exceeded (within {_text(NEAR)}) by {', by '.join(told)}."
+    )
 
 
 def _control_said(results: Results) -> str:
@@ -367,19 +437,22 @@ def _control_said(results: Results) -> str:
 
 
 def _choice_said(results: Results) -> str:
-    told = []
-    for panel, purpose in zip(panels(results), ("counts", "predictions", "pictures"), strict=True):
-        if panel.values:
-            told.append(f"`{panel.best}` for {purpose} ({_text(panel.values[panel.best])})")
-    if not told:
+    """Return the best generator for each purpose; one seed alone recommends none."""
+    shown = [
+        (panel, purpose)
+        for panel, purpose in zip(panels(results), ("counts", "predictions", "pictures"), strict=True)
+        if panel.values
+    ]
+    if not shown:
         return ""
-    said = told[0] if len(told) == 1 else f"{', '.join(told[:-1])} and {told[-1]}"
-    seeds = min(
-        len({cell.seed for cell in results if cell.part == part}) or 9 for part in ("table1", "table2", "figure3")
-    )
-    if seeds > 1:
-        return f"Of the generators in the picture, choose {said}."
-    return f"With one seed so far, the best in the picture are {said}; with another, close ones may change places."
+    if all(panel.seeds > 1 for panel, _ in shown):
+        told = [f"`{panel.best}` for {purpose} ({_text(panel.values[panel.best])})" for panel, purpose in shown]
+        return f"Of the generators in the picture, choose {_listed(told)}."
+    told = [
+        f"`{panel.best}` for {purpose} ({_text(panel.values[panel.best])}, {_seeds(panel.seeds)})"
+        for panel, purpose in shown
+    ]
+    return f"The best in the picture are {_listed(told)}; where there is one seed, close ones may change places."
 
 
 # Pictures -------------------------------------------------------------------------------------------------------------
@@ -392,6 +465,8 @@ class Panel:
     title: str
     below: str
     values: dict[str, float]
+    seeds: int
+    """The fewest seeds behind any of them."""
     less_is_better: bool = False
 
     @property
@@ -402,24 +477,43 @@ class Panel:
 
 def panels(results: Results) -> list[Panel]:
     """Return what the picture shows."""
-    counts = _by_generator(results, "right3", part="table1", table="adult", epsilon=0.3)
-    read = _by_generator(results, "accuracy6000", part="figure3", epsilon=1.0)
+    where = {"part": "table1", "table": "adult", "epsilon": 0.3}
+    counts = _by_generator(results, "right3", **where)
+    pictures = {"part": "figure3", "epsilon": 1.0}
+    read = _by_generator(results, "accuracy6000", **pictures)
     real, taught, tables = _areas(results, REAL), {}, _complete(results)
     for name in _names(results, "table2"):
         own = _areas(results, name)
         if name != REAL and len(tables) >= FEWEST_TABLES and own.keys() >= set(tables):
             taught[name] = statistics.fmean((own[table] - 0.5) / (real[table] - 0.5) for table in tables)
+    of_tables = [_fewest(results, "roc_auc", part="table2", table=table, convention=SOUND) for table in tables]
     return [
-        Panel("Counts", "distance of three columns of Adult, epsilon 0.3: less is better", counts, less_is_better=True),
-        Panel("Predictions", f"share of what real rows teach, epsilon 1: {', '.join(tables)}", taught),
-        Panel("Pictures", "accuracy after 6,000 digits, epsilon 1", read),
-    ]
+        Panel(
+            "Counts",
+            "distance of three columns of Adult, epsilon 0.3: less is better",
+            counts,
+            _fewest(results, "right3", **where),
+            less_is_better=True,
+        ),
+        Panel("Predictions", f"share of what real rows teach, epsilon 1: {', '.join(tables)}", taught,
+              min(of_tables, default=0)),
+        Panel("Pictures", "accuracy after 6,000 digits, epsilon 1", read, _fewest(results, "accuracy6000", **pictures)),
+    ]  # fmt: skip
 
 
-def _by_generator(results: Results, measure: str, *, part: str, **where: object) -> dict[str, float]:
+def _fewest(results: Results, measure: str, **where: object) -> int:
+    """Return the fewest seeds with which anything that fits was measured."""
+    seeds: dict[str, set[int]] = {}
+    for cell, result in results.items():
+        if measure in result and _fits(cell, where):
+            seeds.setdefault(cell.trained_on, set()).add(cell.seed)
+    return min(map(len, seeds.values()), default=0)
+
+
+def _by_generator(results: Results, measure: str, **where: object) -> dict[str, float]:
     found: dict[str, float] = {}
-    for name in _names(results, part, **where):
-        value = mean(results, measure, part=part, trained_on=name, **where)
+    for name in dict.fromkeys(cell.trained_on for cell in results if _fits(cell, where)):
+        value = mean(results, measure, trained_on=name, **where)
         # Of the tables, that is the line with the defaults, which is the first.
         if value is not None and name not in (REAL, FLOOR):
             found.setdefault(name.removesuffix(PAPERS), value)

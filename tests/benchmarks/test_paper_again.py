@@ -148,3 +148,37 @@ def test_sentences_and_the_picture_follow_from_the_figures() -> None:
     assert choice == "Of the generators in the picture, choose `privbayes` for counts (.100)."
     assert "choose `independent` for counts (.100)" in pages.sentences(distances(0.5, 0.1))[-1]
     assert pages.picture(distances(0.1, 0.5)).count("<circle") == 4
+
+
+def test_the_page_says_what_is_missing_and_marks_what_was_learnt_from_a_quarter() -> None:
+    whole = {cell: {"accuracy60": 0.5, "cpu_seconds": 1.0} for cell in paper_again.cells_of("figure3", 0)}
+    assert "Figure 3 with one seed. Not measured yet" in pages.section(whole)
+    lost = next(cell for cell in whole if cell.trained_on == "kahm")
+    fewer = {cell: result for cell, result in whole.items() if cell != lost}
+    assert "Figure 3: `kahm`." in pages.section(fewer)
+    slow = {**whole, lost: {"accuracy60": 0.4, "quarter": True, "cpu_seconds": 1.0}}
+    assert "| `kahm` | .400 ¼ |" in pages.section(slow)
+    gone: dict[Cell, dict[str, Any]] = {**whole, lost: {"left_out": "more than 1,800 CPU s", "cpu_seconds": 1.0}}
+    assert "Left out: `kahm`: more than 1,800 CPU s." in pages.section(gone)
+
+
+def test_what_is_left_out_of_one_table_alone_names_it() -> None:
+    cell = Cell("table2", "census", "kahm", 1.0, 0, "sound")
+    results: dict[Cell, dict[str, Any]] = {
+        replace(cell, table="adult"): {"roc_auc": 0.8, "cpu_seconds": 1.0},
+        cell: {"left_out": "more than 1,800 CPU s", "cpu_seconds": 1.0},
+        replace(cell, trained_on="kernel-sos"): {"left_out": "generator 'kernel-sos' needs less", "cpu_seconds": 1.0},
+    }
+    said = "\n".join(pages.table_two(results))
+    assert "Left out: `kahm` on census (sound): more than 1,800 CPU s." in said
+    assert "Left out: `kernel-sos`: it needs less." in said
+
+
+def test_one_seed_recommends_nothing() -> None:
+    one = {Cell("figure3", "mnist", "kahm", 1.0, 0): {"accuracy6000": 0.8}}
+    assert pages.sentences(one) == [
+        "The best in the picture are `kahm` for pictures (.800, one seed); where there is one seed, close ones may "
+        "change places."
+    ]
+    two = {replace(cell, seed=seed): result for cell, result in one.items() for seed in (0, 1)}
+    assert pages.sentences(two) == ["Of the generators in the picture, choose `kahm` for pictures (.800)."]
