@@ -295,7 +295,7 @@ def _layout(column: ModelledColumn) -> _Layout:
     depths = [(coarse, _COARSE_PART)]
     if bottom - coarse >= 4:
         depths.insert(0, ((bottom + coarse + 1) // 2, _MIDDLE_PART))
-    finest = (bottom, 1.0 - sum(part for _, part in depths))
+    finest = (bottom, 1.0 - math.fsum(part for _, part in depths))
     likely = np.unique([0, place_near_zero(column, grid), grid.levels - 1])
     return _Layout(grid, (finest, *depths), np.concatenate([likely, unordered]))
 
@@ -317,7 +317,7 @@ def _weights(columns: tuple[ModelledColumn, ...], label: str | None) -> list[flo
     """
     lengths = [_LONG if column.name == label else min(column.size, _LONG) for column in columns]
     parts = [weight**2 * length ** (1 / 3) for weight, length in zip(column_weights(columns), lengths, strict=True)]
-    whole = sum(parts)
+    whole = math.fsum(parts)
     return [math.sqrt(part / whole) for part in parts]
 
 
@@ -389,7 +389,7 @@ def _learn(
     counts[cells.alone] = own[len(own) - len(cells.alone) :]
 
     # A place where a spike was likely, but is not clear, is treated like any other.
-    cell_std = math.sqrt(1.0 / sum(1.0 / variance for _, variance in tables))
+    cell_std = math.sqrt(1.0 / math.fsum(1.0 / variance for _, variance in tables))
     if not answered:
         # Every code is equally likely, so nothing needs to be computed.
         return OneWayMarginal(column, grid, counts, grid.width / grid.width.sum(), cell_std, cells, rows_variance)

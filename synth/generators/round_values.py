@@ -279,7 +279,7 @@ def measure_round_values(
         for bins in tables:
             parts.append(OneHot(columns=(column.name,), bins=(bins,), sizes=(column.size,)))
             parts_of_norm.append(weight**2)
-    whole = sum(parts_of_norm)
+    whole = math.fsum(parts_of_norm)
     question = Stack(parts=tuple(parts), weights=tuple(math.sqrt(part / whole) for part in parts_of_norm))
     answer = session.noisy_sum(question, share=plan.share, query="round values", source=source)
     counted = iter(answers_of_parts(answer, question))

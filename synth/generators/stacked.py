@@ -20,7 +20,7 @@ _IMPORTANCE = {Weight.LOW: 0.5, Weight.NORMAL: 1.0, Weight.HIGH: 2.0}
 def column_weights(columns: tuple[ModelledColumn, ...]) -> tuple[float, ...]:
     """Return the weights of a stacked question over columns: their squares sum to 1 and follow declared importance."""
     importance = [_IMPORTANCE[column.weight] for column in columns]
-    whole = sum(importance)
+    whole = math.fsum(importance)
     return tuple(math.sqrt(value / whole) for value in importance)
 
 

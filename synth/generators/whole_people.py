@@ -33,6 +33,7 @@ every rule, or where nobody does a public one, found in the declared columns bef
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -428,7 +429,7 @@ def _told(keys: dict[str, _Whole], targets: list[_Whole]) -> tuple[tuple[str, ..
     targets = [codes[:_LOOKED_AT] for codes in targets]
 
     def said(codes: _Whole) -> float:
-        return sum(_information(codes, target) for target in targets)
+        return math.fsum(_information(codes, target) for target in targets)
 
     alone = {name: said(codes) for name, codes in keys.items()}
     open_ = sorted((name for name in alone if alone[name] > 0), key=lambda name: -alone[name])[:_CANDIDATES]

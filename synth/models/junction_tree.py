@@ -184,7 +184,7 @@ def triangulated_cliques(sizes: Sequence[int], subsets: Iterable[ColumnSet]) -> 
     logs = [math.log(size) for size in sizes]
 
     def cost(column: int) -> float:
-        return logs[column] + sum(logs[other] for other in _members(neighbours[column]))
+        return logs[column] + math.fsum(logs[other] for other in _members(neighbours[column]))
 
     costs = {column: cost(column) for column in range(len(sizes))}
     # Entries that are no longer a column's cost are skipped.

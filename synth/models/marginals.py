@@ -69,7 +69,7 @@ def pooled(measured: Sequence[NoisyMarginal]) -> list[NoisyMarginal]:
         answers.setdefault(one.key, []).append(one)
     result = []
     for tables in answers.values():
-        precision = sum(one.noise_std**-2 for one in tables)
+        precision = math.fsum(one.noise_std**-2 for one in tables)
         mean = np.sum([one.table * one.noise_std**-2 for one in tables], axis=0) / precision
         pool = replace(tables[0], table=mean, noise_std=precision**-0.5)
         result.append(pool if len(tables) > 1 else tables[0])

@@ -487,7 +487,7 @@ def drawn_evenly(
 
     def strays(counts: Sequence[Whole]) -> tuple[list[Vector], float]:
         gaps = [one - other for one, other in zip(counts, expected, strict=True)]
-        return gaps, sum(float((gap * gap * scale).sum()) for gap, scale in zip(gaps, scales, strict=True))
+        return gaps, math.fsum(float((gap * gap * scale).sum()) for gap, scale in zip(gaps, scales, strict=True))
 
     counts = held(chosen)
     gaps, height = strays(counts)

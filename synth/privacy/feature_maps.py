@@ -260,8 +260,8 @@ def bound_of(blocks: Sequence[Block], *, half_bits: int) -> Bound:
         If a table is longer than 1 or off its grid, which happens only when a map was altered after it was made.
     """
     bounds = [block.bound(half_bits) for block in blocks]
-    norm = math.sqrt(sum(bound.norm**2 for bound in bounds))
-    diameter = math.sqrt(sum(bound.diameter**2 for bound in bounds))
+    norm = math.sqrt(math.fsum(bound.norm**2 for bound in bounds))
+    diameter = math.sqrt(math.fsum(bound.diameter**2 for bound in bounds))
     return Bound(norm * SAFETY, min(diameter, 2 * norm) * SAFETY)
 
 
@@ -455,10 +455,10 @@ class Stack(FeatureMap):
         if not all(math.isfinite(weight) and weight > 0 for weight in weights):
             raise PrivacyError("The weights of a stack must be positive and finite.")
         weights = tuple(math.floor(weight * 2**WEIGHT_BITS) / 2**WEIGHT_BITS for weight in weights)
-        if sum(weight * weight for weight in weights) > 1 + 1e-12 or min(weights) == 0:
+        if math.fsum(weight * weight for weight in weights) > 1 + 1e-12 or min(weights) == 0:
             raise PrivacyError(
                 "The squared weights of a stack must add up to at most 1, and none may be below 2^-24; "
-                f"they add up to {sum(weight * weight for weight in weights):.9g}."
+                f"they add up to {math.fsum(weight * weight for weight in weights):.9g}."
             )
         object.__setattr__(self, "parts", parts)
         object.__setattr__(self, "weights", weights)

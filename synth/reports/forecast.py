@@ -77,7 +77,7 @@ def budget_parts(config: RunConfig) -> tuple[BudgetShare, ...]:
         trained = "by the model" if config.is_model else "after training on synthetic ones"
         question = f"How well is '{config.label}' of held-out rows predicted {trained}?"
         parts.append(BudgetShare(PREDICTIONS, question, config.prediction_share))
-    left = 1 - sum(part.share for part in parts)
+    left = 1 - math.fsum(part.share for part in parts)
     if left <= 0:
         raise ConfigError(
             "evaluation_share and prediction_share leave nothing for the generator. Choose smaller shares, for example "
@@ -230,7 +230,7 @@ def _question_by_question(
     if len(asked) < 2:
         return (generator,)
     shares = [answer.receipts[0].mu_squared_units * MU_UNIT / budget.mu_squared for answer in asked[:-1]]
-    shares.append(generator.share - sum(shares))
+    shares.append(generator.share - math.fsum(shares))
     return tuple(
         BudgetShare(answer.query, generator.question, share) for answer, share in zip(asked, shares, strict=True)
     )
@@ -260,7 +260,7 @@ def _around_the_choices(
         )
         for answer in first
     ]
-    left = generator.share - sum(part.share for part in known)
+    left = generator.share - math.fsum(part.share for part in known)
     chosen = BudgetShare("private choices", "Which columns depend on each other most, and how?", left)
     return (*known, chosen)
 

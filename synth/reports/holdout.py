@@ -373,7 +373,7 @@ def _noise_over_groups(values: NDArray[np.float64], noise_std: float) -> float:
 def _together(tables: list[tuple[NDArray[np.float64], float]]) -> tuple[NDArray[np.float64], float]:
     """Average tables of the same rows, each by the inverse of its variance."""
     precisions = [1 / std**2 for _, std in tables]
-    total = sum(precisions)
+    total = math.fsum(precisions)
     added = sum(values * precision for (values, _), precision in zip(tables, precisions, strict=True))
     return np.asarray(added / total), 1 / math.sqrt(total)
 

@@ -5,6 +5,7 @@ This searches for a row of declared codes that keeps all rules. Nothing here dep
 
 from __future__ import annotations
 
+import math
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -210,7 +211,7 @@ class _Bounds:
         ends = [_ends(column, domains[column.name]) for column in (then.left, *then.right)]
         self.may_be_empty = any(empty for _, _, empty in ends)
         self.left, self.parts = ends[0][:2], [end[:2] for end in ends[1:]]
-        self.least, self.most = (then.constant + sum(part[side] for part in self.parts) for side in (0, 1))
+        self.least, self.most = (then.constant + math.fsum(part[side] for part in self.parts) for side in (0, 1))
         slack = 1e-9 * max(1.0, abs(then.constant), *(abs(number) for part in self.parts for number in part))
         self.gap = slack if then.relation in (">", "<") else -(slack + then.tolerance)
         self.at_least, self.at_most = then.relation in (">=", ">", "="), then.relation in ("<=", "<", "=")

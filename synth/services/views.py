@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -427,4 +428,4 @@ def added_worth(worths: Iterable[RowWorth | None]) -> RowWorth | None:
         return None
     # Basic composition: epsilons and deltas add.
     epsilons = [epsilon for epsilon, _ in found if epsilon is not None]
-    return (sum(epsilons) if len(epsilons) == len(found) else None), sum(delta for _, delta in found)
+    return (math.fsum(epsilons) if len(epsilons) == len(found) else None), math.fsum(delta for _, delta in found)

@@ -207,7 +207,7 @@ def share_for_columns(one_ways: OneWayMarginals, spent: float) -> float:
         errors.append(0.5 * math.sqrt(2 / math.pi) * noise * float((part / np.hypot(part, noise)).sum()))
         varied.append(1.0 - float((part**2).sum()))
     n = len(errors)
-    columns = (n - 1) * sum(errors) * math.sqrt(spent)
+    columns = (n - 1) * math.fsum(errors) * math.sqrt(spent)
     # In each pair, the column that varies less; in ascending order, each is the lesser of all pairs with later ones.
     tables = _RELATED * float(np.sort(varied) @ np.arange(n - 1, -1, -1))
     if tables <= 0:

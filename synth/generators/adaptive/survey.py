@@ -100,7 +100,7 @@ def measure_label_marginals(
         return []
     pairs = [(min(d, label), max(d, label)) for d in others]
     parts_of_norm = {d: math.sqrt(length) for d, length in enumerate(lengths) if d != label and length > 1}
-    whole = sum(parts_of_norm.values())
+    whole = math.fsum(parts_of_norm.values())
     weights = tuple(math.sqrt(parts_of_norm[d] / whole) for d in others)
     bin_of_code = [one.bins for one in bins]
     parts = [survey.one_hot(pair, bin_of_code) for pair in pairs]

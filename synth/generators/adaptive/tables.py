@@ -340,7 +340,7 @@ class SelectionRounds:
         """Return how far the last answers moved all pairs together, as a share of the rows."""
         pairs = [columns for columns in before if len(columns) == 2]
         now = self._fitter.tables(pairs)
-        return sum(float(np.abs(now[pair] - before[pair] / self._total).sum()) for pair in pairs) / 2
+        return math.fsum(float(np.abs(now[pair] - before[pair] / self._total).sum()) for pair in pairs) / 2
 
     def _below_noise(self, chosen: Sequence[NoisyMarginal]) -> bool:
         """Whether the model moved by less than noise alone would move it: then fewer, sharper questions are better."""

@@ -445,7 +445,7 @@ class _Fit:
         for part, weight in zip(self._parts, importance.tolist(), strict=True):
             found += part.questions(weight)
         maps, weights = zip(*found, strict=True)
-        length = math.sqrt(sum(weight * weight for weight in weights)) * (1 + 1e-9)
+        length = math.sqrt(math.fsum(weight * weight for weight in weights)) * (1 + 1e-9)
         stack = Stack(tuple(maps), tuple(weight / length for weight in weights))
         return stack, np.repeat(stack.weights, [one.dimension for one in maps])
 

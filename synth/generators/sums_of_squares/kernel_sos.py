@@ -286,7 +286,7 @@ class KernelSos(Generator):
             rank = int((values > 1e-6 * values[-1]).sum())
             share, *others = map(_short, (float(self._chances[group]), mass, one.misfit, one.floor))
             rows.append((self._name(group), share, one.sums.bandwidth, rank, *others))
-        shares = sum(float(self._chances[group]) for group in self._densities)
+        shares = math.fsum(float(self._chances[group]) for group in self._densities)
         few = sum(0 < self._rows[group] < FEW_ROWS for group in self._densities)
         warning = f" Groups with fewer than {FEW_ROWS} rows by the noisy counts: {few}." if few else ""
         return (

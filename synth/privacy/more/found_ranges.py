@@ -46,7 +46,7 @@ that they are away from 1: most such columns hold flags and small counts, and co
 _SHARES = {"log-normal": 0.32, "heavy": 0.2, "normal": 0.18, "exponential": 0.12, "even": 0.1, "power": 0.05}
 """Prior weight of each kind of shape of numbers; what is missing to 1 is that of normal ones on both sides of zero."""
 
-_ACROSS_ZERO = 1 - sum(_SHARES.values())
+_ACROSS_ZERO = 1 - math.fsum(_SHARES.values())
 
 Floats = NDArray[np.float64]
 Places = NDArray[np.intp]

@@ -131,7 +131,7 @@ class RowMoments(ColumnMap):
         if not (math.isfinite(self.clip) and self.clip >= SHORTEST_CLIP):
             raise PrivacyError(f"The clip norm of the moments of rows must be at least 2^-20, got {self.clip}.")
         weights = tuple(_rounded_down(float(weight)) for weight in self.weights)
-        if len(weights) != 3 or min(weights) < 0 or not 0 < sum(weight**2 for weight in weights) <= 1 + 1e-12:
+        if len(weights) != 3 or min(weights) < 0 or not 0 < math.fsum(weight**2 for weight in weights) <= 1 + 1e-12:
             raise PrivacyError("The moments of rows need three weights, not negative, whose squares add up to 1.")
         object.__setattr__(self, "tables", tables)
         object.__setattr__(self, "clip", float(self.clip))

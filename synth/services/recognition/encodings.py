@@ -7,6 +7,7 @@ it likes a Macintosh best. So the letters decide: those of the languages an enco
 from __future__ import annotations
 
 import codecs
+import math
 import unicodedata
 from collections.abc import Iterator
 from itertools import pairwise
@@ -146,7 +147,7 @@ def _plausible(data: bytes, encoding: str) -> float:
         return 0.0
     # One language at a time: letters of several in one text are a sign of the wrong encoding.
     languages = _LETTERS.get(encoding, ("",))
-    return max(sum(_fits(*place, letters, scripts) for place in places) for letters in languages) / len(places)
+    return max(math.fsum(_fits(*place, letters, scripts) for place in places) for letters in languages) / len(places)
 
 
 def _fits(before: str, here: str, behind: str, letters: str, scripts: tuple[str, ...]) -> float:
