@@ -64,6 +64,8 @@ def test_an_image_has_all_that_its_packages_need(kind: str) -> None:
             needed = metadata.requires(name) or []
         except metadata.PackageNotFoundError:
             continue  # CUDA is not installed here
+        if name == "torch" and metadata.version(name) != held[name]:
+            continue  # it is built with CUDA or without, and the other build needs other packages
         looked += 1
         for requirement in map(Requirement, needed):
             if requirement.marker is None or requirement.marker.evaluate(LINUX | {"extra": ""}):

@@ -63,10 +63,16 @@ def plant_other_rows(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(runs, "seal_release", faulty)
 
 
+def without_room_for_cuda(patch: pytest.MonkeyPatch) -> None:
+    """Take away what a check has besides where PyTorch is built for CUDA: it is enough for a bundle of no network."""
+    patch.setattr("synth.bundle.verify.cuda_library_bytes", lambda: 0)
+
+
 def unchecked(table: Path, out: Path) -> str:
     """Carry a run to its seal, allow its check too little memory, and return the id of the run."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(own_check, "verify", lambda path, key, **how: verify(path, key, memory_bytes=2**20))
+        without_room_for_cuda(patch)
         with pytest.raises(UncheckedError, match="is sealed, but could not be checked here") as refusal:
             run_locally(parse_config(CONFIG), out, table=table, owner_report=False)
     return refusal.value.run_id
@@ -146,7 +152,9 @@ def test_a_check_with_too_little_changes_nothing(
     table: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     run_id = unchecked(table, tmp_path / "out")
-    code = main(["check-again", run_id, "--out", str(tmp_path / "less"), "--memory", "0.001"])
+    with monkeypatch.context() as patch:
+        without_room_for_cuda(patch)
+        code = main(["check-again", run_id, "--out", str(tmp_path / "less"), "--memory", "0.001"])
     assert code == UncheckedError.exit_code == 6
     words = capsys.readouterr().err
     assert f"synth check-again {run_id} --out DIR" in words
