@@ -122,6 +122,14 @@ def test_the_public_workflow_runs_what_ci_runs() -> None:
     (job,) = workflow["jobs"].values()
     assert [step["run"] for step in job["steps"] if "run" in step] == ["bash .ci/run"]
     assert workflow["permissions"] == {"contents": "read"}
+    # On every Python that the project says it is tested on.
+    said = [line.rpartition(" :: ")[2] for line in PROJECT["classifiers"]]
+    assert job["strategy"]["matrix"] == {"python-version": said}
+    (setup,) = (step for step in job["steps"] if step.get("uses", "").startswith("actions/setup-python@"))
+    assert setup["with"] == {"python-version": "${{ matrix.python-version }}"}
+    assert job["steps"][-1]["env"] == {"PYTHON": "python${{ matrix.python-version }}"}
+    for page in ("README.md", "CONTRIBUTING.md"):
+        assert f"Python {', '.join(said[:-1])} or {said[-1]}" in (ROOT / page).read_text(encoding="utf-8"), page
 
 
 @pytest.mark.parametrize("text", [r'"\d"', "1 is 1"])
