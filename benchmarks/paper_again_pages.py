@@ -445,14 +445,12 @@ def _choice_said(results: Results) -> str:
     ]
     if not shown:
         return ""
+    told = [f"`{panel.best}` for {purpose} ({_text(panel.values[panel.best])})" for panel, purpose in shown]
     if all(panel.seeds > 1 for panel, _ in shown):
-        told = [f"`{panel.best}` for {purpose} ({_text(panel.values[panel.best])})" for panel, purpose in shown]
         return f"Of the generators in the picture, choose {_listed(told)}."
-    told = [
-        f"`{panel.best}` for {purpose} ({_text(panel.values[panel.best])}, {_seeds(panel.seeds)})"
-        for panel, purpose in shown
-    ]
-    return f"The best in the picture are {_listed(told)}; where there is one seed, close ones may change places."
+    seeds = [f"{_seeds(panel.seeds)} for {purpose}" for panel, purpose in shown]
+    few = "one seed" if all(panel.seeds == 1 for panel, _ in shown) else _listed(seeds)
+    return f"With {few} so far, the best in the picture are {_listed(told)}; with more, close ones may change places."
 
 
 # Pictures -------------------------------------------------------------------------------------------------------------
@@ -495,10 +493,19 @@ def panels(results: Results) -> list[Panel]:
             _fewest(results, "right3", **where),
             less_is_better=True,
         ),
-        Panel("Predictions", f"share of what real rows teach, epsilon 1: {', '.join(tables)}", taught,
-              min(of_tables, default=0)),
-        Panel("Pictures", "accuracy after 6,000 digits, epsilon 1", read, _fewest(results, "accuracy6000", **pictures)),
-    ]  # fmt: skip
+        Panel(
+            "Predictions",
+            f"share of what real rows teach, epsilon 1: {', '.join(tables)}",
+            taught,
+            min(of_tables, default=0),
+        ),
+        Panel(
+            "Pictures",
+            "accuracy after 6,000 digits, epsilon 1; dp-hp with the paper's settings",
+            read,
+            _fewest(results, "accuracy6000", **pictures),
+        ),
+    ]
 
 
 def _fewest(results: Results, measure: str, **where: object) -> int:

@@ -177,7 +177,7 @@ def test_what_is_left_out_of_one_table_alone_names_it() -> None:
 def test_one_seed_recommends_nothing() -> None:
     one = {Cell("figure3", "mnist", "kahm", 1.0, 0): {"accuracy6000": 0.8}}
     assert pages.sentences(one) == [
-        "The best in the picture are `kahm` for pictures (.800, one seed); where there is one seed, close ones may "
+        "With one seed so far, the best in the picture are `kahm` for pictures (.800); with more, close ones may "
         "change places."
     ]
     two = {replace(cell, seed=seed): result for cell, result in one.items() for seed in (0, 1)}
