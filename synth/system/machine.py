@@ -49,6 +49,9 @@ __all__ = [
 MACHINE_GPUS = "HERMITAGE_MACHINE_GPUS"
 """Environment variable by which a worker, which sees only one GPU, passes the names of all to the next worker."""
 
+MOST_PROCESSES = 8
+"""Processes that read or count a part of one table; each takes some 150 MiB."""
+
 CGROUPS = Path("/sys/fs/cgroup")
 
 
@@ -75,8 +78,19 @@ def _quota() -> list[str]:
 
 
 def local_processes(wanted: int = 0) -> int:
-    """Return how many processes one run may use on this machine: as many as configured, or as there are cores."""
-    return wanted if wanted > 0 else cores()
+    """Return how many processes of one run may read or count a table side by side.
+
+    Parameters
+    ----------
+    wanted : int
+        A configured number; 0 looks at the machine.
+
+    Returns
+    -------
+    int
+        At most :data:`MOST_PROCESSES`, because each takes memory of its own.
+    """
+    return min(wanted if wanted > 0 else cores(), MOST_PROCESSES)
 
 
 def free_memory_bytes() -> int:
