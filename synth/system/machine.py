@@ -50,7 +50,7 @@ MACHINE_GPUS = "HERMITAGE_MACHINE_GPUS"
 """Environment variable by which a worker, which sees only one GPU, passes the names of all to the next worker."""
 
 MOST_PROCESSES = 8
-"""Processes that read or count a part of one table; each takes some 150 MiB."""
+"""Processes that read or count a part of one table; each takes 150 to 220 MiB."""
 
 CGROUPS = Path("/sys/fs/cgroup")
 
