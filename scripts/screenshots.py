@@ -230,8 +230,8 @@ def walk_adult(photographer: Photographer, rows: Path, folder: Path) -> None:
 
 
 def four_users(engine: Any, folder: Path, into: Path) -> None:
-    """One asks for an approval, a second gives it, an auditor looks, and an administrator has set the policy."""
-    pictures = {"approvals": "approvals", "auditor": "ledger-of-an-auditor", "policy": "policy"}
+    """One asks for an approval, a second gives it, and an auditor looks at the ledger."""
+    pictures = {"approvals": "approvals", "auditor": "ledger-of-an-auditor"}
 
     def look(walker: Walker, name: str) -> None:
         if name in pictures:
