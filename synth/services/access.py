@@ -143,6 +143,8 @@ class Access:
                 "This installation has users, and no login is set up (HERMITAGE_LOGIN), so nobody can be told apart "
                 "here. Ask an administrator."
             )
+        if not self._user:
+            raise NotAllowedError("You are not signed in, or your sign-in has expired. Load the page again to sign in.")
         wanted = [role.value for role in Role if role in roles]
         raise NotAllowedError(
             f"You are '{self._user}' here, and this needs the role of {' or '.join(wanted)}. An administrator gives "

@@ -116,6 +116,11 @@ def test_what_no_page_needs_is_closed(server: Server, path: str) -> None:
     assert answer(server, "/", method="POST")[0] == 405
 
 
+@pytest.mark.parametrize("path", ["/auth/login", "/auth/logout", "/oauth2callback", "/base/auth/login"])
+def test_without_a_login_there_is_no_way_to_one(server: Server, path: str) -> None:
+    assert answer(server, path)[0] == 404
+
+
 def test_a_foreign_name_is_refused_on_sockets_and_plain_http_alike(server: Server) -> None:
     port, (name, number) = server.port, OWN_NAMES
     own = ["localhost", f"localhost:{port}", f"127.0.0.1:{port}", name, f"{name.upper()}:443", number]
