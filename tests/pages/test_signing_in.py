@@ -17,7 +17,8 @@ from streamlit.runtime.secrets import secrets_singleton
 from streamlit.web.server.starlette.starlette_app_utils import create_signed_value
 
 from pages.server.signing_in import SIGN_IN_PATH, has_signed_in, is_expired, require_configuration
-from synth.errors import ConfigError
+from pages.ui.session import whole_application
+from synth.errors import ConfigError, NotAllowedError
 from synth.system.settings import Settings
 
 KEY = "0123456789abcdef" * 4
@@ -159,6 +160,14 @@ def test_where_the_proxy_says_nothing_no_screen_is_drawn(monkeypatch: pytest.Mon
     app = open_app()
     assert "The proxy in front of this server did not say who you are (header X-Forwarded-User)." in texts(app)
     assert "Turn a private table" not in texts(app)
+
+
+def test_what_is_asked_for_after_the_end_of_a_sign_in_is_refused_in_a_sentence(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("HERMITAGE_LOGIN", "header:X-Forwarded-User")
+    with pytest.raises(NotAllowedError, match=r"You are not signed in, or your sign-in has expired\."):
+        whole_application().as_user("").accounts()
 
 
 def test_a_session_that_is_another_users_now_holds_nothing_of_the_one_before() -> None:
