@@ -10,6 +10,7 @@ import asyncio
 import re
 import socket
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -125,7 +126,8 @@ def test_a_session_that_another_user_comes_back_to_holds_nothing_of_the_first(se
                 shown.append(is_shown(again))
         return sessions, shown
 
-    sessions, shown = asyncio.run(take_over())
+    with ThreadPoolExecutor(1) as apart:  # the browser of other tests has the loop of this thread
+        sessions, shown = apart.submit(asyncio.run, take_over()).result()
     assert len(set(sessions)) == 1, "each of them came back to the same session"
     assert shown == [True, False]
 
