@@ -17,7 +17,6 @@ Look = Callable[[Walker, str], None]
 
 REASON = "The board agreed on 12 March."
 ABOVE = "above 1, a second person has to approve it"
-OWN = "You asked for this yourself, so somebody else has to decide it."
 
 
 class People:

@@ -73,6 +73,17 @@ def test_no_cell_of_the_table_was_sent_to_anybody(walk: Walk) -> None:
         assert walker.refused == []
 
 
+def test_an_approver_does_not_decide_about_their_own_request(walk: Walk, tmp_path: Path) -> None:
+    approver, codebook = walk.people.approver, tmp_path / "codebook.yaml"
+    codebook.write_text(CODEBOOK.format(account="of the approver"), encoding="utf-8")
+    walk_to_generate(approver, small_table(tmp_path, "own.csv"), codebook, "of the approver")
+    approver.press("Ask for approval")
+    approver.page.get_by_text("is not decided yet: start the run once it is approved").wait_for()
+    approver.visit("Approvals", "Approvals")
+    approver.page.get_by_text("You asked for this yourself, so somebody else has to decide it.").wait_for()
+    assert not approver.page.get_by_role("button", name="Approve", exact=True).count()
+
+
 def test_a_role_that_is_taken_away_while_a_run_waits_stops_it_before_the_charge(
     place: Institution, walk: Walk, browser: Any, tmp_path: Path
 ) -> None:
