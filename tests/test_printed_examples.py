@@ -15,6 +15,7 @@ TYPED = dict.fromkeys(("Backups", "Restoring"), "tests/services/test_backup.py")
 """Sections of docs/deploying.md with the test that types their commands word by word."""
 
 TYPED_WITH_OTHERS = {
+    "Users and roles": "tests/test_printed_examples.py",
     "Compose": "tests/compose_here.py",
     "Without a network": "tests/end_to_end/test_without_a_network.py",
 }
@@ -41,10 +42,11 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def run(command: list[str], folder: Path) -> None:
+def run(command: list[str], folder: Path) -> str:
     environment = os.environ | {"HERMITAGE_HOME": str(folder / "home"), "PYTHONPATH": str(ROOT)}
     done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
 
 
 DROPPED = "insurance|diagnosis|stay_days|cost|systolic|diastolic|smoker"
@@ -92,6 +94,15 @@ def test_the_python_of_a_document_runs_from_top_to_bottom(document: str, folder:
     program = folder / "program.py"  # a file, as options take their help from their source
     program.write_text("\n".join(parts), encoding="utf-8")
     run([sys.executable, str(program)], folder)
+
+
+@pytest.mark.thorough
+def test_users_get_their_roles_as_printed(folder: Path) -> None:
+    """The one other line of the section belongs into nginx's configuration, and is in that of examples/deploying."""
+    *lines, for_nginx = commands_by_section("docs/deploying.md")["Users and roles"]
+    assert for_nginx in (ROOT / "examples" / "deploying" / "nginx.conf").read_text(encoding="utf-8")
+    printed = run(["bash", "-euc", "\n".join(['synth() { .venv/bin/synth "$@"; }', *lines])], folder)
+    assert printed.splitlines()[-2:] == ["anna@example.org: owner", "dan@example.org: admin"]
 
 
 def test_every_command_of_deploying_is_typed_or_says_why_not() -> None:
