@@ -148,6 +148,15 @@ def decisions_table() -> None:
         }
     )
     show_table(frame, alt="Every decision about accounts, users and the policy", key="decisions")
+    whole = pd.DataFrame([dataclasses.asdict(one) for one in found])
+    st.download_button(
+        "Export decisions as CSV",
+        data=lambda: whole.to_csv(index=False),
+        file_name="decisions.csv",
+        mime="text/csv",
+        on_click="ignore",
+        key="decisions-csv",
+    )
 
 
 def checked_rows() -> list[LedgerRow]:
