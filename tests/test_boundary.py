@@ -327,7 +327,7 @@ COMMANDS: dict[str, list[Callable[[str], list[str]]]] = {
     "backup": [lambda text: ["backup", text]],
     "restore": [lambda text: ["restore", text]],
 }
-WITHOUT_PATHS = {"app", "incidents", "ledger", "generators", "uninstall"}
+WITHOUT_PATHS = {"app", "incidents", "ledger", "generators", "uninstall", "user", "policy", "approvals"}
 """Commands that take no file; ``account`` and ``incidents`` say the name or the incident that was typed."""
 
 

@@ -530,7 +530,8 @@ def test_no_pattern_runs_over_what_a_stranger_wrote() -> None:
     allowed = {
         "synth/schema/columns_like.py",  # patterns of names, where no star gives back what it took
         "synth/dictionaries/values.py",  # short texts of a public codebook; lists are split sign by sign
-        "pages/report.py", "pages/server/serving.py", "pages/server/uploads.py",
+        "pages/report.py", "pages/server/serving.py", "pages/server/uploads.py", "pages/server/signing_in.py",
+        "synth/services/table_paths.py",  # names of files; a star gives back what it took to no other star
         "synth/cli/asking.py", "synth/reports/wording.py",
         "synth/bundle/checks.py", "synth/bundle/fields.py", "synth/bundle/verify.py", "synth/bundle/linter.py",
         "synth/bundle/table_files.py",

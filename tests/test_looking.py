@@ -118,7 +118,7 @@ def test_python_looks_at_files_and_data_frames(table: Path) -> None:
 
 
 def test_a_look_at_durations_declares_their_unit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HERMITAGE_HOME", str(tmp_path / "home"))
     frame = pd.DataFrame({"wait": pd.to_timedelta([90, 120, None] * 30, unit="s"), "x": [1.5, 2.25, 3.125] * 30})
     columns = synth.draft_schema(frame, look_for="klinik")["columns"]
     assert columns["wait"]["duration"] == "seconds"

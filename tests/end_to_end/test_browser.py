@@ -257,7 +257,7 @@ def test_a_grid_is_rehearsed_and_a_stop_is_cleared(server: Server, browser: Any,
         asked = parse_config(read_mapping(codebook.read_text(encoding="utf-8")))
         own.stops.record(asked, "7f3a12bc", "Closest record")
     walker.visit("Admin", "Admin")
-    page.get_by_test_id("stForm").get_by_role("combobox").wait_for()
+    page.get_by_test_id("stForm").get_by_role("combobox", name="Incident").wait_for()
     page.get_by_role("textbox", name="Your name, kept with the incident").fill("A. Admin")
     page.get_by_role("textbox", name="What was found").fill("the planted bug was removed")
     walker.press("Clear the incident")

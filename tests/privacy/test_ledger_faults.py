@@ -88,7 +88,7 @@ def capped_delta(own: Ledger, _: Store, account: Account, __: pytest.MonkeyPatch
 
 @fault("a chain without a key", no_key)
 def _(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(chain, "_keyed", lambda key, facts, own=chain._keyed: own(b"", facts))
+    patch.setattr(chain, "keyed", lambda key, facts, own=chain.keyed: own(b"", facts))
 
 
 @fault("a limit of the database believed", changed("UPDATE accounts SET epsilon_cap = 100"))

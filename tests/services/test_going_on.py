@@ -384,7 +384,7 @@ def test_a_kill_leaves_the_card_once_more_and_then_no_more(
 ) -> None:
     """There is no card here: what names the device is planted, and sums and fits are those of the processor."""
     monkeypatch.setattr(runs, "resolved_device", lambda device: "cuda" if device == "auto" else device)
-    monkeypatch.setattr(application.engine, "_next", lambda: None)
+    monkeypatch.setattr(application.engine._workers, "due", lambda: iter(()))
     run_id = begun(application, config)
     application.store.work._change(WORK.c.id == run_id, gpus=1)
     with monkeypatch.context() as planted:
