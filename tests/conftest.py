@@ -85,6 +85,7 @@ _ON_SQLITE = (
     "privacy/",
     "store/test_moving.py::test_processes",
     "store/test_store.py::test_processes",
+    "store/test_moving.py",
 )
 """Tests of whole runs, of many processes, and of what the ledger makes of the rows of its store, which is the same code
 on both: on SQLite in the default command, on PostgreSQL in the rest."""

@@ -271,6 +271,7 @@ def synth(
     return command
 
 
+@pytest.mark.thorough
 @pytest.mark.usefixtures("without_trial")
 def test_the_command_line_asks_and_ends_with_code_four(synth: Callable[..., tuple[int, str]], tmp_path: Path) -> None:
     assert synth("user")[1].strip() == "There are no users: whoever reaches this may do everything."

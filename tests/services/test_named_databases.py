@@ -24,6 +24,8 @@ from synth.services import databases
 from synth.services.databases import connections_for, rows_of
 from synth.system.settings import Connection, ReaderLimits, Settings
 
+pytestmark = pytest.mark.thorough
+
 on_postgresql = pytest.mark.parametrize("database_url", ["postgresql"], indirect=True)
 
 
