@@ -27,6 +27,7 @@ from synth.store import (
     Account,
     Charge,
     ChargeState,
+    Decision,
     DecisionKind,
     check_same_promise,
     display_name,
@@ -37,6 +38,7 @@ from synth.store import (
 __all__ = [
     "OTHER_THAN_RESERVED",
     "HiddenCells",
+    "answers_of_requests",
     "approvals_left",
     "cells_charged",
     "cells_kept",
@@ -235,6 +237,12 @@ def cells_charged(found: Chain) -> list[HiddenCells]:
     return [cells for run, cells in cells_kept(found).items() if run in held]
 
 
+def answers_of_requests(found: Chain) -> dict[str, Decision]:
+    """Return the approval or the refusal of each request of an account, by the request's id, oldest first."""
+    verdicts = (DecisionKind.APPROVED, DecisionKind.REFUSED)
+    return {str(one.body["request"]): one for one in found.decisions if one.kind in verdicts}
+
+
 def approvals_left(found: Chain, configs: Mapping[str, str]) -> dict[str, int]:
     """Return how many approvals of each configuration no charge has used, by its :func:`asked_digest`.
 
@@ -247,7 +255,7 @@ def approvals_left(found: Chain, configs: Mapping[str, str]) -> dict[str, int]:
         The configuration of each run of the account, as JSON, by its id.
     """
     approved: dict[str, list[int]] = {}
-    for decision in found.decisions:
+    for decision in answers_of_requests(found).values():
         if decision.kind is DecisionKind.APPROVED:
             approved.setdefault(str(decision.body["config"]), []).append(decision.charges)
     left = {digest: len(places) for digest, places in approved.items()}

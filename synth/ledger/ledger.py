@@ -16,11 +16,12 @@ from typing import Any
 
 from sqlalchemy import Connection
 
-from synth.errors import AlreadyEnteredError, LedgerError
+from synth.errors import AlreadyEnteredError, InputError, LedgerError
 from synth.ledger import chain
 from synth.ledger.chain import Chain
 from synth.ledger.charging import (
     HiddenCells,
+    answers_of_requests,
     cells_charged,
     charge_in,
     latest_rows,
@@ -347,10 +348,20 @@ class Ledger:
         return account
 
     @patient
-    def decide(self, account_id: str, kind: DecisionKind, body: Mapping[str, Any], *, who: str) -> None:
-        """Enter a decision that changes nothing about the account itself, such as an approval."""
+    def answer_request(self, account_id: str, kind: DecisionKind, body: Mapping[str, Any], *, who: str) -> None:
+        """Enter the approval or the refusal of a request, which is answered once, whoever else answers it meanwhile.
+
+        Raises
+        ------
+        InputError
+            If it was answered before.
+        """
         with self._store.writing() as connection:
-            self._decide(connection, self._locked(connection, account_id), kind, body, who=who)
+            found = self._locked(connection, account_id)
+            before = answers_of_requests(found).get(str(body["request"]))
+            if before is not None:
+                raise InputError(f"Request {body['request']} was decided already: {before.kind} by {before.who}.")
+            self._decide(connection, found, kind, body, who=who)
 
     @patient
     def hand_over(self, account_id: str, owner: str, *, who: str) -> Account:

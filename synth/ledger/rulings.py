@@ -17,7 +17,7 @@ from typing import Any
 from synth.errors import ConfigError, InputError, LedgerError
 from synth.ledger.chain import keyed
 from synth.names import shown
-from synth.store import Ruling, RulingKind, Store, display_name, now
+from synth.store import SINGLE_USER, Ruling, RulingKind, Store, display_name, now
 from synth.vault.keys import Keys
 
 __all__ = ["Policy", "Role", "Roles", "roles_called"]
@@ -129,8 +129,17 @@ class Roles:
         roles : iterable of Role
         who : str
             Who decides it.
+
+        Raises
+        ------
+        InputError
+            If the name is empty, or the one under which an installation without a login records everything.
         """
         body = {"name": display_name(name, what="The user"), "roles": sorted(set(roles))}
+        if body["name"] == SINGLE_USER:
+            raise InputError(
+                f"'{SINGLE_USER}' stands for whoever uses an installation without a login: no user can have that name."
+            )
         self._append(RulingKind.USER, body, who=who)
 
     def set_policy(self, policy: Policy, *, who: str) -> None:

@@ -16,7 +16,7 @@ from uuid import uuid4
 
 from synth.errors import ApprovalRequiredError, InputError, NotAllowedError
 from synth.estimators import promised_epsilon
-from synth.ledger.charging import approvals_left
+from synth.ledger.charging import answers_of_requests, approvals_left
 from synth.ledger.ledger import Ledger
 from synth.ledger.notes import asked_digest
 from synth.ledger.rulings import Policy, Role, Roles
@@ -198,8 +198,6 @@ class Approvals:
         found = self._called(request)
         if not because.strip():
             raise InputError("Give a reason: it is kept with the decision.")
-        if found.state != "waiting":
-            raise InputError(f"Request {found.id} was decided already: {found.state} by {found.decided_by}.")
         if found.asked_by == self.access.name:
             raise NotAllowedError("You asked for this yourself, so somebody else has to decide it.")
         account = self._store.accounts.named(found.account)
@@ -212,7 +210,7 @@ class Approvals:
             "asked_by": found.asked_by,
             "because": because.strip(),
         }
-        self._ledger.decide(account.id, kind, body, who=self.access.name)
+        self._ledger.answer_request(account.id, kind, body, who=self.access.name)
         return self._called(found.id)
 
     def _called(self, request: str) -> Request:
@@ -227,13 +225,10 @@ class Approvals:
         if not events:
             return []
         chain = self._ledger.chain(account.id)
-        decided = {one.body["request"]: one for one in chain.decisions if one.kind in _VERDICTS}
+        decided = answers_of_requests(chain)
         left = approvals_left(chain, {run.id: run.config for run in self._store.runs.of_account(account.id)})
         # The latest approvals of a configuration are those that are left.
         return [_request(event, account, decided, left) for event in reversed(events)][::-1]
-
-
-_VERDICTS = (DecisionKind.APPROVED, DecisionKind.REFUSED)
 
 
 def _request(event: Event, account: Account, decided: Mapping[str, Decision], left: dict[str, int]) -> Request:

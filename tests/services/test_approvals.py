@@ -201,6 +201,34 @@ def _reserve(application: Application, run_id: str, config: RunConfig, digest: s
     return application.ledger.reserve(account, run_id, budget, purpose="a race", approval=digest)
 
 
+def test_of_two_approvers_who_answer_together_one_does(application: Application, config: RunConfig) -> None:
+    """One request is one answer: two approvals of it would be good for two charges."""
+    application.roles.give("bob", [Role.APPROVER], who="the test")
+    anna = application.as_user("anna")
+    table_of(anna)
+    request = anna.ask_approval(config).id
+    gate, refused = threading.Barrier(4), []
+
+    def answer(name: str, word: str) -> None:
+        own = application.as_user(name).approvals
+        gate.wait()
+        try:
+            (own.approve if word == "approved" else own.refuse)(request, because=word)
+        except InputError as error:
+            refused.append(str(error))
+
+    told = [("ben", "approved"), ("bob", "refused"), ("ben", "refused"), ("bob", "approved")]
+    threads = [threading.Thread(target=answer, args=one) for one in told]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    (found,) = anna.approvals.all()
+    assert [f"was decided already: {found.state} by {found.decided_by}" in words for words in refused] == [True] * 3
+    chain = application.ledger.chain(application.store.accounts.open("town").id)
+    assert len([one for one in chain.decisions if one.body.get("request") == request]) == 1
+
+
 def test_an_approval_that_was_written_into_the_database_is_noticed(application: Application, config: RunConfig) -> None:
     anna, ben = application.as_user("anna"), application.as_user("ben")
     table = table_of(anna)

@@ -261,9 +261,12 @@ def test_a_role_that_was_taken_away_is_gone_at_once_and_nobody_is_left_without_a
     with pytest.raises(InputError, match="Somebody has to be an administrator"):
         dan.give_roles("dan", [Role.OWNER])
     dan.give_roles("erin", [Role.ADMIN])
+    erin = application.as_user("erin")
     dan.give_roles("dan", [Role.OWNER])
     with pytest.raises(NotAllowedError):
         dan.users()
+    with pytest.raises(InputError, match="'owner' stands for whoever uses an installation without a login"):
+        erin.give_roles(" owner ", [Role.OWNER])
     with pytest.raises(InputError, match="There is no role 'king'"):
         roles_called(["king"])
 
