@@ -122,6 +122,7 @@ def test_the_rows_of_a_person_are_a_whole_number(honest: bytes, name: str, numbe
     assert any(f"{name} does not describe" in one or "wrong type" in one for one in forgeries.refusals(forged))
 
 
+@pytest.mark.thorough
 def test_bytes_changed_at_random_are_refused(honest: bytes) -> None:
     counts = forgeries.tried(honest, tries=72, seed=3, at_random_only=True)
     assert len(counts) == len(forgeries.LEVELS) * len(forgeries.MUTATIONS)

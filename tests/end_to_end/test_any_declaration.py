@@ -42,7 +42,7 @@ def outcome_of(seed: int) -> Outcome:
         return carried_out(drawn(seed, small=True), Path(home))
 
 
-@pytest.mark.parametrize("seed", [*SEEDS[:4], *(pytest.param(seed, marks=pytest.mark.thorough) for seed in SEEDS[4:])])
+@pytest.mark.parametrize("seed", [*SEEDS[:3], *(pytest.param(seed, marks=pytest.mark.thorough) for seed in SEEDS[3:])])
 def test_a_drawn_declaration_ends_in_a_bundle_or_in_a_sentence(seed: int) -> None:
     outcome = outcome_of(seed)
     assert outcome.how in {"ran", "refused"}, f"{outcome.words}\n{outcome.detail}"

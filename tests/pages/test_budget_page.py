@@ -416,6 +416,7 @@ def test_without_a_label_predictions_cannot_be_paid_for_and_the_page_says_why() 
     assert "predictions" not in set(app.table[-1].value.get("part", ()))
 
 
+@pytest.mark.thorough
 def test_what_the_rows_are_for_is_one_choice() -> None:
     def asked(app: AppTest) -> Any:
         found = [one for one in app.radio if one.label == "What are the rows for?"]

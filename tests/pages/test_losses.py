@@ -28,6 +28,7 @@ def keys(app: AppTest) -> set[str]:
     return {str(button.key) for button in app.button}
 
 
+@pytest.mark.thorough
 def test_a_run_waits_for_a_button_and_says_again_what_is_lost() -> None:
     from pages.ui.session import application
 

@@ -108,6 +108,7 @@ def test_three_hundred_like_columns_in_six_clicks() -> None:
     assert "many-undo" not in {button.key for button in owner.app.button}
 
 
+@pytest.mark.thorough
 def test_forty_mixed_columns_in_twelve_clicks() -> None:
     """A Parquet file says which columns are numbers and dates; names say which belong together."""
     of_dates = {name: [datetime.date(2020, 1, 31)] for name in MIXED if name.endswith("_date")}

@@ -96,6 +96,7 @@ def test_a_table_that_does_not_fit(disk: Path, leave: int) -> None:
         assert application.intake.receive(io.BytesIO(TABLE), account="town", name="people.csv").n_rows == 300
 
 
+@pytest.mark.thorough
 def test_a_database_that_cannot_grow(disk: Path) -> None:
     with Store(settings_on(disk)) as store:
         filling = fill(disk)
