@@ -35,7 +35,7 @@ from walking import CODEBOOK, Walker, small_table
 pytestmark = [pytest.mark.browser, pytest.mark.thorough]
 
 NGINX = shutil.which("nginx") or shutil.which("nginx", path="/usr/sbin:/usr/local/sbin")
-NAME, PASSWORD = "owner", "a password of the test"
+NAME, PASSWORD = "anna", "a password of the test"
 CREDENTIALS = base64.b64encode(f"{NAME}:{PASSWORD}".encode()).decode()
 CANARY = b"canary-of-the-proxy"
 MEBIBYTE = 2**20

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from driving import CODEBOOK, TABLE, badges, go, open_app, texts, upload_table, uploader
 from streamlit.testing.v1 import AppTest
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+import pytest
 from driving import CODEBOOK, declare_people, errors, go, new_people, open_app, texts, upload_table, uploader
 from streamlit.testing.v1 import AppTest
 
