@@ -184,7 +184,7 @@ def restored_ledgers() -> None:
             key="enter-bundle",
             max_upload_size=MOST_BUNDLE_MEGABYTES,
         )
-        who = st.text_input("Your name, kept with the ledger", key="enter-who")
+        who = _name("kept with the ledger", key="enter-who")
         if st.form_submit_button("Enter the release"):
             if given is not None:
                 _enter(given, who)
@@ -193,7 +193,7 @@ def restored_ledgers() -> None:
     if frozen:
         with st.form("accept-ledger", border=True):
             chosen = st.selectbox("Account", frozen, key="accept-account")
-            who = st.text_input("Your name, kept with the ledger", key="accept-who")
+            who = _name("kept with the ledger", key="accept-who")
             complete = st.checkbox(
                 "Every release about these people is in its ledger",
                 key="accept-complete",
@@ -202,6 +202,12 @@ def restored_ledgers() -> None:
             )
             if st.form_submit_button("Accept the ledger"):
                 _accept(str(chosen), who, complete=complete)
+
+
+def _name(kept: str, *, key: str) -> str:
+    """Ask for the name of somebody who decides; where users sign in, it is theirs, and nothing is asked."""
+    access = application().access
+    return st.text_input(f"Your name, {kept}", key=key) if access.is_single_user else access.name
 
 
 def _enter(uploaded: Any, who: str) -> None:
@@ -343,7 +349,7 @@ def _clearing(incidents: list[str]) -> None:
     with st.form("clear-incident", border=True):
         st.markdown("Clear an incident once its cause is found: its configuration can then be released again.")
         chosen = st.selectbox("Incident", incidents, key="clear-incident-id")
-        who = st.text_input("Your name, kept with the incident", key="clear-incident-who")
+        who = _name("kept with the incident", key="clear-incident-who")
         because = st.text_input(
             "What was found",
             key="clear-incident-because",

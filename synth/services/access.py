@@ -97,9 +97,9 @@ class Access:
         return users.get(str(self._user), frozenset()) if users or self._login else None
 
     def signed(self, typed: str) -> str:
-        """Return a typed name as it is recorded: beside the name of the user, where there are several."""
+        """Return a typed name as it is recorded: beside the name of the user, if there are several and it differs."""
         owner, name = self.owner, typed.strip()
-        return (name if owner is None else f"{owner} ({name})")[:MAXIMUM_NAME_LENGTH]
+        return (name if owner in {None, name} else f"{owner} ({name})")[:MAXIMUM_NAME_LENGTH]
 
     def owns(self, account: Account) -> bool:
         """Whether an account is this user's."""

@@ -67,6 +67,13 @@ def test_an_address_of_the_owner_shows_the_others_nothing(place: Institution, wa
         assert b"smoker" not in received, "the name of a column"
 
 
+def test_the_name_of_who_has_signed_in_is_not_asked_for(walk: Walk) -> None:
+    admin = walk.people.admin
+    admin.visit("Admin", "Admin")
+    admin.page.get_by_role("button", name="Enter the release").wait_for()
+    assert not admin.page.get_by_role("textbox", name="Your name").count()
+
+
 def test_no_cell_of_the_table_was_sent_to_anybody(walk: Walk) -> None:
     for walker in walk.people:
         assert heard(walker.received) == []

@@ -230,6 +230,7 @@ def test_everybody_may_open_the_demonstration_and_what_is_signed_names_the_user(
     assert otto.account_names(own=True) == accounts[1:]
     assert otto.account_names() == accounts
     assert otto.access.signed(" A. Steward ") == "otto (A. Steward)"
+    assert otto.access.signed("otto") == "otto"
     assert len(otto.access.signed("x" * 500)) == 120
 
 
