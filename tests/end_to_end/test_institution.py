@@ -69,7 +69,7 @@ def test_an_address_of_the_owner_shows_the_others_nothing(place: Institution, wa
 
 def test_the_name_of_who_has_signed_in_is_not_asked_for(walk: Walk) -> None:
     admin = walk.people.admin
-    admin.visit("Admin", "Admin")
+    admin.open("admin")
     admin.page.get_by_role("button", name="Enter the release").wait_for()
     assert not admin.page.get_by_role("textbox", name="Your name").count()
 
