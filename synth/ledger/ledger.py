@@ -52,6 +52,7 @@ from synth.store import (
     now,
     patient,
     promise_of_config,
+    remembered,
 )
 from synth.vault.keys import Keys, load_keys
 
@@ -461,6 +462,7 @@ class Ledger:
 
     # Reading --------------------------------------------------------------------------------------------------------
 
+    @remembered
     @patient
     def rows(self, account_id: str) -> tuple[Charge, ...]:
         """Return all rows of an account's ledger, in order, without checking the chain."""
@@ -490,6 +492,7 @@ class Ledger:
         """Return what the account would have spent after this budget (see :meth:`reserve`); nothing is written."""
         return Spent.of(self._store.accounts[account_id], self.current(account_id), extra=budget, cost_of=cost_of)
 
+    @remembered
     @patient
     def chain(self, account_id: str) -> Chain:
         """Return the account's chain, checked.

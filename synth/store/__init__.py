@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from synth.store.accounts import SINGLE_USER, Account, check_same_promise, display_name, promise_of_config
-from synth.store.engine import PATIENCE_SECONDS, patient
+from synth.store.engine import PATIENCE_SECONDS, patient, remembered
 from synth.store.entries import Charge, ChargeState, Decision, DecisionKind, Event, EventKind, LedgerHead, SealedRelease
 from synth.store.layout import now
 from synth.store.rulings import Ruling, RulingKind
@@ -41,4 +41,5 @@ __all__ = [
     "now",
     "patient",
     "promise_of_config",
+    "remembered",
 ]

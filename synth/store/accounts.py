@@ -27,7 +27,7 @@ from sqlalchemy.dialects import postgresql, sqlite
 from synth.errors import InputError, NotAllowedError, PrivacyError
 from synth.names import one_form
 from synth.schema import Neighbours, PrivacyUnit
-from synth.store.engine import Transactions, patient
+from synth.store.engine import Transactions, patient, remembered
 from synth.store.layout import IDENTITY, METADATA, Moment, Named, now
 
 __all__ = [
@@ -182,16 +182,19 @@ class Accounts:
             return account
         return self.note(connection, account.id, **values)
 
+    @remembered
     def named(self, name: str) -> Account | None:
         """Return the account with this name, or None."""
         query = select(*_SHOWN).where(ACCOUNTS.c.name == display_name(name, what="The account"))
         return next(iter(self._transactions.read(query, Account)), None)
 
+    @remembered
     @patient
     def __getitem__(self, account_id: str) -> Account:
         with self._transactions.reading() as connection:
             return self.read(connection, account_id)
 
+    @remembered
     def all(self) -> tuple[Account, ...]:
         """Return all accounts, sorted by name."""
         return self._transactions.read(select(*_SHOWN).order_by(ACCOUNTS.c.name), Account)

@@ -24,7 +24,7 @@ from sqlalchemy.exc import ArgumentError, DatabaseError, InterfaceError, Operati
 from synth.errors import CommitInDoubtError, ConfigError, DatabaseAwayError, DiskFullError
 from synth.system.disk import disk_full, has_no_room, is_full
 
-__all__ = ["PATIENCE_SECONDS", "Transactions", "make_engine", "patient"]
+__all__ = ["PATIENCE_SECONDS", "Transactions", "make_engine", "patient", "remembered"]
 
 BUSY_SECONDS = 10.0
 
@@ -39,6 +39,9 @@ PATIENCE_SECONDS = 3600.0
 
 ANSWER_SECONDS = 15.0
 """How long PostgreSQL may take for one answer before it counts as unavailable."""
+
+MOST_REMEMBERED = 2000
+"""Answers that are remembered while nobody commits."""
 
 CONNECT_SECONDS = 5
 RETRY_SECONDS = 1.0
@@ -248,6 +251,7 @@ class Transactions:
         self.patience = patience
         self._clock, self._sleep = clock, sleep
         self._commits = _Commits(engine) if engine.dialect.name == "postgresql" else None
+        self._memory = _Memory(str(engine.url.database)) if engine.dialect.name == "sqlite" else None
 
     def until_answered(self, work: Callable[[], _R]) -> _R:
         """Repeat work that leaves nothing behind when it fails, while the database is unavailable and patience lasts.
@@ -319,6 +323,10 @@ class Transactions:
             options = {"isolation_level": "REPEATABLE READ", "postgresql_readonly": True}
         with self._begun(options) as connection:
             yield connection
+
+    def read_since_commit(self) -> dict[Any, Any] | None:
+        """Return what was read since the last commit of any process, for :func:`remembered`; None if unknown."""
+        return None if self._memory is None else self._memory.since_commit()
 
     def read(self, query: Select[Any], made: Callable[..., _R]) -> tuple[_R, ...]:
         """Return what is made of each row that a query finds, in a separate transaction; wait as patience says."""
@@ -402,7 +410,63 @@ class Transactions:
 
     def close(self) -> None:
         """Close every pooled connection."""
+        if self._memory is not None:
+            self._memory.close()
         self._engine.dispose()
+
+
+class _Memory:
+    """What was read from a SQLite database since its last commit.
+
+    SQLite tells a connection in three microseconds whether another one, of any process, has committed since it last
+    asked. By the same test it drops the pages that a connection holds, so whatever is remembered here is what the
+    database would answer again.
+    """
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+        self._idle: list[_Watcher] = []
+        """Connections that nobody is asking; a list's own steps need no lock."""
+
+    def since_commit(self) -> dict[Any, Any] | None:
+        """Return what was read since the last commit; None where the database does not say."""
+        try:
+            watcher = self._idle.pop()
+        except IndexError:
+            watcher = None
+        try:
+            watcher = watcher or _Watcher(self._path)
+            found = watcher.since_commit()
+        except sqlite3.Error:  # whoever reads meets it too, and says what it means
+            if watcher is not None:
+                watcher.connection.close()
+            return None
+        self._idle.append(watcher)
+        return found
+
+    def close(self) -> None:
+        """Close the connections that nobody is asking."""
+        while self._idle:
+            self._idle.pop().connection.close()
+
+
+class _Watcher:
+    """One connection that only asks whether others have committed, and what was read since they have."""
+
+    def __init__(self, path: str) -> None:
+        self.connection = sqlite3.connect(path, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False)
+        self._version = -1
+        self._read: dict[Any, Any] = {}
+
+    def since_commit(self) -> dict[Any, Any]:
+        """Return what was read since the last commit; what is read after it was returned may be added.
+
+        Should somebody commit before it is added, it is not found again.
+        """
+        ((version,),) = self.connection.execute("PRAGMA data_version").fetchall()
+        if version != self._version or len(self._read) >= MOST_REMEMBERED:
+            self._version, self._read = version, {}
+        return self._read
 
 
 DISK_FULL = "53100"
@@ -486,3 +550,25 @@ def patient(method: Callable[Concatenate[_Owner, _P], _R]) -> Callable[Concatena
         return self._transactions.until_answered(lambda: method(self, *args, **kwargs))
 
     return waiting
+
+
+def remembered(method: Callable[Concatenate[_Owner, _P], _R]) -> Callable[Concatenate[_Owner, _P], _R]:
+    """Return what a method returned before, for as long as nobody has committed anything to the database since.
+
+    For a method that does nothing but read the database, in a transaction of its own, and whose arguments and result
+    nobody changes. On PostgreSQL, which cannot tell so cheaply, the method is called every time.
+    """
+
+    @functools.wraps(method)
+    def remembering(self: _Owner, /, *args: _P.args, **kwargs: _P.kwargs) -> _R:
+        read = self._transactions.read_since_commit()
+        if read is None:
+            return method(self, *args, **kwargs)
+        asked = (self, method, args, *kwargs.items())
+        try:
+            found: _R = read[asked]
+        except KeyError:
+            found = read[asked] = method(self, *args, **kwargs)
+        return found
+
+    return remembering

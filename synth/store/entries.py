@@ -15,7 +15,7 @@ from uuid import uuid4
 from sqlalchemy import BigInteger, Column, Connection, Double, ForeignKey, Integer, String, Table, Text, insert, select
 
 from synth.schema import Neighbours
-from synth.store.engine import Transactions, patient
+from synth.store.engine import Transactions, patient, remembered
 from synth.store.layout import DIGEST, IDENTITY, METADATA, Json, Moment, Named, now, row_values
 
 __all__ = [
@@ -121,6 +121,7 @@ class Charges:
         query = select(CHARGES).where(CHARGES.c.account_id == account_id).order_by(CHARGES.c.position)
         return tuple(Charge(**row) for row in connection.execute(query).mappings())
 
+    @remembered
     def of_run(self, run_id: str) -> tuple[Charge, ...]:
         """Return the rows of one run in order."""
         query = select(CHARGES).where(CHARGES.c.run_id == run_id).order_by(CHARGES.c.position)
@@ -243,6 +244,7 @@ class Releases:
         self._transactions.write(insert(RELEASES).values(**row_values(release)))
         return release
 
+    @remembered
     def of_run(self, run_id: str) -> tuple[SealedRelease, ...]:
         """Return the releases of one run, oldest first."""
         query = select(RELEASES).where(RELEASES.c.run_id == run_id).order_by(RELEASES.c.sealed)
@@ -328,11 +330,13 @@ class Events:
         number = connection.execute(insert(EVENTS).values(**values).returning(EVENTS.c.id)).scalar_one()
         return Event(id=number, **values)
 
+    @remembered
     def of_account(self, account_id: str, kind: EventKind | None = None) -> tuple[Event, ...]:
         """Return the account's events, oldest first."""
         query = select(EVENTS).where(EVENTS.c.account_id == account_id).order_by(EVENTS.c.id)
         return self._transactions.read(query if kind is None else query.where(EVENTS.c.kind == kind), Event)
 
+    @remembered
     def of_kind(self, kind: EventKind) -> tuple[Event, ...]:
         """Return all events of one kind, oldest first."""
         return self._transactions.read(select(EVENTS).where(EVENTS.c.kind == kind).order_by(EVENTS.c.id), Event)

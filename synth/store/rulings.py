@@ -13,7 +13,7 @@ from typing import Any
 
 from sqlalchemy import BigInteger, Column, Connection, Integer, String, Table, insert, select, text
 
-from synth.store.engine import Transactions
+from synth.store.engine import Transactions, remembered
 from synth.store.layout import DIGEST, METADATA, Json, Moment, Named, row_values
 
 __all__ = ["Ruling", "RulingKind", "Rulings"]
@@ -65,6 +65,7 @@ class Rulings:
     def __init__(self, transactions: Transactions) -> None:
         self._transactions = transactions
 
+    @remembered
     def all(self) -> tuple[Ruling, ...]:
         """Return all of them, oldest first."""
         return self._transactions.read(select(RULINGS).order_by(RULINGS.c.id), Ruling)

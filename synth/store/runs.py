@@ -9,7 +9,7 @@ from uuid import uuid4
 from sqlalchemy import Column, Connection, ForeignKey, Select, Table, Text, insert, or_, select, update
 
 from synth.errors import JobError
-from synth.store.engine import Transactions, patient
+from synth.store.engine import Transactions, patient, remembered
 from synth.store.layout import IDENTITY, METADATA, now, row_values
 from synth.store.work import FINISHED_STATES, WORK, Work, WorkKind, WorkState
 
@@ -84,6 +84,7 @@ class Runs:
             finished=now(),
         )
 
+    @remembered
     def find(self, run_id: str) -> Run | None:
         """Return a run, or None."""
         return next(iter(self._where(RUNS.c.id == run_id)), None)
@@ -94,14 +95,17 @@ class Runs:
             raise JobError("There is no such run. Choose one from the list of runs.")
         return run
 
+    @remembered
     def all(self) -> tuple[Run, ...]:
         """Return all runs, oldest first."""
         return self._where()
 
+    @remembered
     def of_account(self, account_id: str) -> tuple[Run, ...]:
         """Return the account's runs, oldest first."""
         return self._where(RUNS.c.account_id == account_id)
 
+    @remembered
     def of_table(self, table_id: str) -> tuple[Run, ...]:
         """Return the runs of a table, oldest first."""
         return self._where(RUNS.c.table_id == table_id)
@@ -111,6 +115,7 @@ class Runs:
         query = select(RUNS.c.id, RUNS.c.config).where(RUNS.c.account_id == account_id)
         return {run_id: config for run_id, config in connection.execute(query)}
 
+    @remembered
     def needing_table(self, table_id: str) -> tuple[Run, ...]:
         """Return the unfinished runs that read this table."""
         uses = or_(RUNS.c.table_id == table_id, RUNS.c.test_table_id == table_id)

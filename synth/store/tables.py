@@ -32,7 +32,7 @@ from sqlalchemy.exc import IntegrityError
 
 from synth.errors import TableError
 from synth.store.accounts import ACCOUNTS, SINGLE_USER
-from synth.store.engine import Transactions, patient
+from synth.store.engine import Transactions, patient, remembered
 from synth.store.layout import DIGEST, IDENTITY, METADATA, Json, Moment, Named, now, row_values
 
 __all__ = ["BegunDrafts", "Drafts", "SavedDraft", "StoredTable", "TableKind", "TableState", "Tables"]
@@ -102,12 +102,14 @@ class Tables:
         """Record a table whose encrypted rows are complete on disk, inside the caller's transaction."""
         connection.execute(insert(TABLES).values(**row_values(table)))
 
+    @remembered
     def __getitem__(self, table_id: str) -> StoredTable:
         found = self._transactions.read(select(TABLES).where(TABLES.c.id == table_id), StoredTable)
         if not found:
             raise TableError("There is no such table. Upload it again.")
         return found[0]
 
+    @remembered
     def of_account(self, account_id: str) -> tuple[StoredTable, ...]:
         """Return the account's tables, oldest first."""
         query = select(TABLES).where(TABLES.c.account_id == account_id).order_by(TABLES.c.created, TABLES.c.id)
@@ -118,6 +120,7 @@ class Tables:
         query = select(TABLES).where(TABLES.c.fingerprint == fingerprint).order_by(TABLES.c.created, TABLES.c.id)
         return self._transactions.read(query, StoredTable)
 
+    @remembered
     def stored(self) -> tuple[StoredTable, ...]:
         """Return all tables whose encrypted rows should exist, oldest first."""
         query = select(TABLES).where(TABLES.c.state == TableState.STORED).order_by(TABLES.c.created, TABLES.c.id)

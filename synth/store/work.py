@@ -37,7 +37,7 @@ from sqlalchemy import (
 from sqlalchemy.exc import IntegrityError
 
 from synth.errors import JobError
-from synth.store.engine import Transactions, patient
+from synth.store.engine import Transactions, patient, remembered
 from synth.store.layout import IDENTITY, METADATA, Json, Moment, Named, now, row_values
 
 __all__ = [
@@ -232,6 +232,7 @@ class WorkTable:
     def __init__(self, transactions: Transactions) -> None:
         self._transactions = transactions
 
+    @remembered
     def find(self, work_id: str) -> Work | None:
         """Return work, or None if there is none with this id."""
         return next(iter(self._where(WORK.c.id == work_id)), None)
@@ -242,18 +243,22 @@ class WorkTable:
             raise JobError("There is no such work, or it was started again.")
         return work
 
+    @remembered
     def about(self, kind: WorkKind, subject: str) -> Work | None:
         """Return the latest work of a kind on a subject, or None."""
         return next(iter(self._where(WORK.c.kind == kind, WORK.c.subject == subject)), None)
 
+    @remembered
     def of_kind(self, kind: WorkKind) -> tuple[Work, ...]:
         """Return all work of a kind that is recorded, in whatever state."""
         return self._where(WORK.c.kind == kind)
 
+    @remembered
     def active(self) -> tuple[Work, ...]:
         """Return the work that processes are doing, on any machine."""
         return self._where(WORK.c.state.in_(ACTIVE_STATES))
 
+    @remembered
     def waiting(self) -> tuple[Work, ...]:
         """Return the queued runs, next first."""
         return self._where(WORK.c.state == WorkState.QUEUED)
