@@ -16,7 +16,7 @@ from synth.bundle.counted import counts_of_bundle
 from synth.bundle.table_files import linked_files
 from synth.bundle.verify import Limits, Verdict, verify
 from synth.demonstration import NETWORK, Demonstration, demonstration_bytes, demonstration_config
-from synth.errors import ApprovalRequiredError, InputError, JobError, LedgerError, SynthError
+from synth.errors import ApprovalRequiredError, InputError, JobError, SynthError
 from synth.jobs import Engine, engine_of
 from synth.ledger.heads import HeadsChecked, check_heads, heads_text
 from synth.ledger.rulings import Policy, Role
@@ -117,9 +117,8 @@ class Application:
     def from_environment(cls) -> Application:
         """Open the installation that the environment names."""
         application = cls(Settings.from_environment())
-        for account in application.store.accounts.all():
-            with suppress(LedgerError):  # the account is frozen, and anyone who uses it sees why
-                application.vault.check_ledger(account.id)
+        # An account that is refused is frozen, and anyone who uses it sees why.
+        application.vault.check_ledgers(account.id for account in application.store.accounts.all())
         application.engine.recover()
         application.purge()
         return application
@@ -174,7 +173,9 @@ class Application:
     @use_case(Role.OWNER, Role.AUDITOR, Role.ADMIN)
     def accounts(self) -> list[AccountView]:
         """Return every account with what was spent on it, by name; of an owner, their own."""
-        return [account_view(account, self.ledger, self.store) for account in self._accounts()]
+        accounts = self._accounts()
+        charges = self.ledger.rows_of(tuple(account.id for account in accounts))
+        return [account_view(account, charges[account.id], self.ledger, self.store) for account in accounts]
 
     def _accounts(self) -> list[Account]:
         return self.access.seen(self.store.accounts.all())
@@ -188,7 +189,8 @@ class Application:
         InputError
             If there is no such account.
         """
-        return account_view(self._account(name), self.ledger, self.store)
+        account = self._account(name)
+        return account_view(account, self.ledger.rows(account.id), self.ledger, self.store)
 
     @use_case(Role.OWNER, about="name")
     def open_account(self, name: str) -> AccountView:
@@ -249,11 +251,10 @@ class Application:
         An owner sees those of their own accounts.
         """
         accounts = [found for found in self._accounts() if account in (None, found.name)]
-        for found in accounts:
-            self.vault.check_ledger(found.id)
-        rows = [
-            ledger_row(charge, found.name, self.store) for found in accounts for charge in self.ledger.rows(found.id)
-        ]
+        for refused in self.vault.check_ledgers(found.id for found in accounts):
+            raise refused
+        charges = self.ledger.rows_of(tuple(found.id for found in accounts))
+        rows = [ledger_row(charge, found.name, self.store) for found in accounts for charge in charges[found.id]]
         return sorted(rows, key=lambda row: (row.time, row.account, row.sequence))
 
     @use_case(Role.AUDITOR, Role.ADMIN)

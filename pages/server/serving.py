@@ -67,9 +67,9 @@ _warm = False
 def warm_up() -> None:
     """Import every screen with all it uses, work out what a slider promises, and freeze what that made; once.
 
-    Streamlit collects garbage after every run of a page. The libraries are some 350,000 objects that live as long as
-    the process, and looking through them took longer than most pages do; frozen objects are not looked through. What
-    a session leaves behind is collected as before.
+    The libraries are some 350,000 objects that live as long as the process, and looking through them for garbage takes
+    longer than most pages do; frozen objects are not looked through. What a session leaves behind is collected in the
+    rounds of the :class:`Keeper`, and by Python itself where there is much of it.
 
     The first caller does the work and the others wait for it: a page that began before would be frozen too.
     """
@@ -121,6 +121,7 @@ class Keeper:
             lambda: incoming().sweep(is_active),
             lambda: whole_application().engine.tend(),
             lambda: whole_application().purge(),
+            gc.collect,
         )
         self._failing: set[str] = set()
         self._stopped = threading.Event()
@@ -136,7 +137,9 @@ class Keeper:
         self._thread.join(timeout=5.0)
 
     def round(self) -> None:
-        """Forget uploads, look after the queue and delete the tables whose time is up; one that fails keeps no other.
+        """Forget uploads, look after the queue, delete the tables whose time is up, and collect garbage.
+
+        A step that fails keeps no other.
 
         What fails in every round, while the database is away for example, is one incident and not one a round.
         """

@@ -433,14 +433,32 @@ class Ledger:
         LedgerError
             If the ledger is behind or altered, or the mark of spent charges is missing.
         """
-        # Read the mark first: rows that another process appends meanwhile must not look like missing ones.
-        try:
-            mark = self._marks.of(account_id)
-        except LedgerError:
-            self.freeze(account_id, because="altered mark")
-            raise
-        found = self.chain(account_id)
-        name = found.account.name
+        for error in self.check_all({account_id: seen}):
+            raise error
+
+    def check_all(self, seen: Mapping[str, Iterable[LedgerHead]]) -> tuple[LedgerError, ...]:
+        """Return what :meth:`check_whole` would refuse of several accounts, which are read together."""
+        refused, marks = [], dict[str, LedgerHead | None]()
+        # Read the marks first: rows that another process appends meanwhile must not look like missing ones.
+        for account_id in seen:
+            try:
+                marks[account_id] = self._marks.of(account_id)
+            except LedgerError as error:
+                self.freeze(account_id, because="altered mark")
+                refused.append(error)
+        chains = self._chains(tuple(marks))
+        for account_id, found in chains.items():
+            mark = marks[account_id]
+            try:
+                if isinstance(found, LedgerError):
+                    raise found
+                self._check_whole(found, mark, seen[account_id])
+            except LedgerError as error:
+                refused.append(error)
+        return tuple(refused)
+
+    def _check_whole(self, found: Chain, mark: LedgerHead | None, seen: Iterable[LedgerHead]) -> None:
+        account_id, name = found.account.id, found.account.name
         if not all(found.holds(head) for head in (*seen, *(() if mark is None else (mark,)))):
             self.freeze(account_id, because="behind")
             raise LedgerError(
@@ -462,12 +480,16 @@ class Ledger:
 
     # Reading --------------------------------------------------------------------------------------------------------
 
-    @remembered
-    @patient
     def rows(self, account_id: str) -> tuple[Charge, ...]:
         """Return all rows of an account's ledger, in order, without checking the chain."""
+        return self.rows_of((account_id,))[account_id]
+
+    @remembered
+    @patient
+    def rows_of(self, account_ids: tuple[str, ...]) -> dict[str, tuple[Charge, ...]]:
+        """Return all rows of several accounts, as :meth:`rows`."""
         with self._store.reading() as connection:
-            return self._store.charges.of_account(connection, account_id)
+            return self._store.charges.of_accounts(connection, account_ids)
 
     def current(self, account_id: str) -> tuple[Charge, ...]:
         """Return the latest row of each charge of an account, oldest charge first."""
@@ -504,6 +526,13 @@ class Ledger:
         """
         with self._store.reading() as connection:
             return self._read(connection, self._store.accounts.read(connection, account_id))
+
+    @remembered
+    @patient
+    def _chains(self, account_ids: tuple[str, ...]) -> dict[str, Chain | LedgerError]:
+        """Return the chain of each account, checked, or what is wrong with it."""
+        with self._store.reading() as connection:
+            return self._read_all(connection, self._store.accounts.several(connection, account_ids))
 
     def head(self, account_id: str) -> LedgerHead:
         """Return the head of the account's chain, for table headers and marks.
@@ -576,12 +605,27 @@ class Ledger:
         return self._read(connection, self._store.accounts.lock(connection, account_id))
 
     def _read(self, connection: Connection, account: Account) -> Chain:
+        found = self._read_all(connection, [account])[account.id]
+        if isinstance(found, LedgerError):
+            raise found
+        return found
+
+    def _read_all(self, connection: Connection, accounts: Sequence[Account]) -> dict[str, Chain | LedgerError]:
+        names = [account.id for account in accounts]
         try:
-            charges = self._store.charges.of_account(connection, account.id)
-            decisions = self._store.decisions.of_account(connection, account.id)
+            charges = self._store.charges.of_accounts(connection, names)
+            decisions = self._store.decisions.of_accounts(connection, names)
         except (ValueError, TypeError):  # a state, kind or body that no version has written
-            raise chain.altered(account, "beyond reading") from None
-        return chain.verify(account, charges, decisions, self._key)
+            if len(accounts) == 1:
+                return {names[0]: chain.altered(accounts[0], "beyond reading")}
+            return {name: found for one in accounts for name, found in self._read_all(connection, [one]).items()}
+        read: dict[str, Chain | LedgerError] = {}
+        for account in accounts:
+            try:
+                read[account.id] = chain.verify(account, charges[account.id], decisions[account.id], self._key)
+            except LedgerError as error:
+                read[account.id] = error
+        return read
 
     @patient
     def _step(self, charge: Charge, state: ChargeState, *, certificate_id: str | None = None) -> Charge:

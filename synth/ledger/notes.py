@@ -101,9 +101,10 @@ def notes_of(
     findings : mapping of str to str
         What each finding of the account was asked, as JSON, by the first characters of its digest.
     """
-    runs = store.runs.of_account(account_id)
+    events = store.events.of_account(account_id)
+    looks = [event for event in events if event.kind is EventKind.OWNER_VIEW]
+    runs = store.runs.of_account(account_id) if looks else ()
     configs = {run.id: _chosen(run.config) for run in runs}
-    looks = store.events.of_account(account_id, EventKind.OWNER_VIEW)
     chosen = any(
         # Whole seconds cannot tell which came first within one second: it counts as a look before.
         look.time <= run.created
@@ -117,7 +118,7 @@ def notes_of(
     notes = [CHOSEN_AFTER_LOOKING] if chosen else []
     if looks and not chosen and not of_one:
         notes.append(LOOKED_AT)
-    if not of_one and store.events.of_account(account_id, EventKind.SAME_TABLE):
+    if not of_one and any(event.kind is EventKind.SAME_TABLE for event in events):
         notes.append(SEEN_ELSEWHERE)
     return tuple(notes)
 

@@ -10,6 +10,7 @@ and little time, and leaves one sentence that quotes no cell. No byte of the tab
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass, replace
@@ -26,6 +27,7 @@ from synth.schema import TYPED_KINDS, Codes, ModelledColumn, Schema, TableFormat
 from synth.schema.columns.base import CellCounts, ReadingCounts
 from synth.system.confined import Confined
 from synth.system.conversation import Conversation
+from synth.system.machine import cores
 from synth.system.settings import ReaderLimits
 
 __all__ = ["EncodedTable", "ask", "ask_parts", "counts_of", "parts_of", "read_codes", "request_of", "with_id"]
@@ -34,6 +36,10 @@ PART_BYTES = 2**24
 """A process more is started for so many bytes of a Parquet file; it takes half a second to start one."""
 
 _PARSER = "synth.reading.process"
+
+_AT_ONCE = threading.BoundedSemaphore(max(4, 2 * cores()))
+"""Parsing processes of this process at a time; the others wait: each takes a second of a core to start."""
+
 _NO_KEY = bytes(16)
 _BROKEN_ANSWER = (EOFError, ValueError, KeyError, TypeError, BrokenPipeError)
 
@@ -320,7 +326,8 @@ def ask(
     if size is None and (form.header or form.kind in TYPED_KINDS):
         size = _size_of_typed(stream)
     with (
-        Confined(*parser, seconds=limits.wall_seconds) as process,
+        _AT_ONCE,
+        Confined(*parser, seconds=limits.wall_seconds, gives_way=True) as process,
         Conversation(process, stream, size=size) as conversation,
     ):
         try:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import lru_cache, partial
@@ -12,7 +12,8 @@ from typing import Any, Literal
 
 from synth.errors import SynthError
 from synth.estimators import promised_epsilon
-from synth.ledger.ledger import Ledger
+from synth.ledger.charging import latest_rows
+from synth.ledger.ledger import Ledger, Spent
 from synth.ledger.rulings import Policy
 from synth.names import numbered
 from synth.reading.more.statistical import Described
@@ -188,9 +189,10 @@ class AccountView:
         return (spent, f"The plain sum of all charges: {worth}, at delta {self.row_worth[1]:g}.")
 
 
-def account_view(account: Account, ledger: Ledger, store: Store) -> AccountView:
-    """Return an account with what was spent on it."""
-    spent = ledger.spent(account.id)
+def account_view(account: Account, rows: Sequence[Charge], ledger: Ledger, store: Store) -> AccountView:
+    """Return an account with what was spent on it, as the rows of its ledger say."""
+    charges = latest_rows(rows)
+    spent = Spent.of(account, charges)
     return AccountView(
         name=account.name,
         neighbours=account.neighbours,
@@ -201,7 +203,7 @@ def account_view(account: Account, ledger: Ledger, store: Store) -> AccountView:
         epsilon_simple_sum=spent.simple_epsilon,
         releases=spent.releases,
         notes=ledger.notes(account.id),
-        row_worth=worth_of_charges(ledger.current(account.id), store),
+        row_worth=worth_of_charges(charges, store),
         frozen=account.frozen,
     )
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -45,6 +45,9 @@ ONE_CELL = "Protects ONE CELL; class labels, class sizes and the number of rows 
 
 SINGLE_USER = "owner"
 """The name of the only user of an installation without a login, in every record."""
+
+ACCOUNTS_AT_ONCE = 500
+"""Most accounts that one statement names: databases limit how much a statement may name."""
 
 MAXIMUM_NAME_LENGTH = 120
 """Most characters of a typed name of an account, a table or a person."""
@@ -215,6 +218,14 @@ class Accounts:
         if row is None:
             raise InputError("There is no such account. Choose one from the ledger, or give a new name.")
         return Account(**row)
+
+    def several(self, connection: Connection, account_ids: Sequence[str]) -> list[Account]:
+        """Return accounts that exist, inside the caller's transaction."""
+        found: list[Account] = []
+        for start in range(0, len(account_ids), ACCOUNTS_AT_ONCE):
+            chosen = ACCOUNTS.c.id.in_(account_ids[start : start + ACCOUNTS_AT_ONCE])
+            found += (Account(**row) for row in connection.execute(select(*_SHOWN).where(chosen)).mappings())
+        return found
 
     def sealed_split_key(self, connection: Connection, account_id: str) -> bytes | None:
         """Return the account's encrypted split key, or None before it is made."""

@@ -5,16 +5,17 @@ The ledger decides what charges and decisions mean, and which may follow which.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
-from typing import Any, TypedDict, Unpack
+from typing import Any, TypedDict, TypeVar, Unpack
 from uuid import uuid4
 
 from sqlalchemy import BigInteger, Column, Connection, Double, ForeignKey, Integer, String, Table, Text, insert, select
 
 from synth.schema import Neighbours
+from synth.store.accounts import ACCOUNTS_AT_ONCE
 from synth.store.engine import Transactions, patient, remembered
 from synth.store.layout import DIGEST, IDENTITY, METADATA, Json, Moment, Named, now, row_values
 
@@ -32,6 +33,8 @@ __all__ = [
     "Releases",
     "SealedRelease",
 ]
+
+_E = TypeVar("_E")
 
 
 # Charges --------------------------------------------------------------------------------------------------------------
@@ -116,10 +119,9 @@ class Charges:
         """Write one row inside the caller's transaction, which holds the account's lock."""
         connection.execute(insert(CHARGES).values(**row_values(charge)))
 
-    def of_account(self, connection: Connection, account_id: str) -> tuple[Charge, ...]:
-        """Return the account's rows in order."""
-        query = select(CHARGES).where(CHARGES.c.account_id == account_id).order_by(CHARGES.c.position)
-        return tuple(Charge(**row) for row in connection.execute(query).mappings())
+    def of_accounts(self, connection: Connection, account_ids: Sequence[str]) -> dict[str, tuple[Charge, ...]]:
+        """Return the rows of every account in order."""
+        return _of_accounts(connection, CHARGES, account_ids, Charge, CHARGES.c.position)
 
     @remembered
     def of_run(self, run_id: str) -> tuple[Charge, ...]:
@@ -195,10 +197,24 @@ class Decisions:
         """Write one row inside the caller's transaction, which holds the account's lock."""
         connection.execute(insert(DECISIONS).values(**row_values(decision)))
 
-    def of_account(self, connection: Connection, account_id: str) -> tuple[Decision, ...]:
-        """Return the account's decisions in order."""
-        query = select(DECISIONS).where(DECISIONS.c.account_id == account_id).order_by(DECISIONS.c.number)
-        return tuple(Decision(**row) for row in connection.execute(query).mappings())
+    def of_accounts(self, connection: Connection, account_ids: Sequence[str]) -> dict[str, tuple[Decision, ...]]:
+        """Return the decisions about every account in order."""
+        return _of_accounts(connection, DECISIONS, account_ids, Decision, DECISIONS.c.number)
+
+
+def _of_accounts(
+    connection: Connection,
+    table: Table,
+    account_ids: Sequence[str],
+    made: Callable[..., _E],
+    order: Column[Any],
+) -> dict[str, tuple[_E, ...]]:
+    found: dict[str, list[_E]] = {account_id: [] for account_id in account_ids}
+    for start in range(0, len(account_ids), ACCOUNTS_AT_ONCE):
+        chosen = table.c.account_id.in_(account_ids[start : start + ACCOUNTS_AT_ONCE])
+        for row in connection.execute(select(table).where(chosen).order_by(order)).mappings():
+            found[row["account_id"]].append(made(**row))
+    return {account_id: tuple(entries) for account_id, entries in found.items()}
 
 
 # Releases -------------------------------------------------------------------------------------------------------------

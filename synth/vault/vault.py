@@ -12,7 +12,7 @@ import hmac
 import io
 import math
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime, timedelta
@@ -22,7 +22,7 @@ from uuid import UUID, uuid4
 
 from sqlalchemy import Connection
 
-from synth.errors import CommitInDoubtError, DatabaseAwayError, TableError
+from synth.errors import CommitInDoubtError, DatabaseAwayError, LedgerError, TableError
 from synth.store import EventKind, LedgerHead, Store, StoredTable, TableKind, TableState, display_name, now, patient
 from synth.system.disk import disk_full, is_full, locked, private_file, sync_directory
 from synth.vault.keys import Keys
@@ -53,8 +53,8 @@ class TableLedger(Protocol):
         """Do the same in a separate transaction."""
         ...
 
-    def check_whole(self, account_id: str, seen: Iterable[LedgerHead] = ()) -> None:
-        """Refuse to continue if the ledger lacks entries that a mark or a header records; freeze the account."""
+    def check_all(self, seen: Mapping[str, Iterable[LedgerHead]]) -> tuple[LedgerError, ...]:
+        """Return what is wrong with ledgers that lack entries which a mark or a header records; freeze the accounts."""
         ...
 
     def thaw(self, account_id: str, *, who: str) -> None:
@@ -222,7 +222,15 @@ class Vault:
         LedgerError
             If the ledger is behind or altered.
         """
-        self._ledger.check_whole(account_id, [header.head for header in self._headers.of_account(account_id)])
+        for error in self.check_ledgers([account_id]):
+            raise error
+
+    def check_ledgers(self, account_ids: Iterable[str]) -> tuple[LedgerError, ...]:
+        """Return what :meth:`check_ledger` would refuse of several accounts; every header is opened once."""
+        heads: dict[str, list[LedgerHead]] = {}
+        for header in self._headers.all():
+            heads.setdefault(header.account_id, []).append(header.head)
+        return self._ledger.check_all({account_id: heads.get(account_id, ()) for account_id in account_ids})
 
     @patient
     def accept_ledger(self, account_id: str, *, who: str) -> None:
@@ -240,8 +248,9 @@ class Vault:
         head = self._ledger.mark(account_id)
         with self._store.writing() as connection:
             self._store.accounts.lock(connection, account_id)
-            for header in self._headers.of_account(account_id):
-                self._headers.write(header.at(head))
+            for header in self._headers.all():
+                if header.account_id == account_id:
+                    self._headers.write(header.at(head))
 
     @patient
     def delete(self, table_id: str, *, who: str = "") -> None:
@@ -436,13 +445,13 @@ class HeaderFiles:
         """Write a table's header atomically."""
         self._files.write(header.table_id, asdict(header))
 
-    def of_account(self, account_id: str) -> list[Header]:
-        """Return the headers of an account's tables; a damaged one closes only its own table."""
+    def all(self) -> list[Header]:
+        """Return the headers of all tables; a damaged one closes only its own table."""
         headers = []
         for table_id in self._files.identities():
             with suppress(TableError):
                 headers.append(self.read(table_id))
-        return [header for header in headers if header.account_id == account_id]
+        return headers
 
 
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"

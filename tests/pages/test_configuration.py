@@ -34,6 +34,7 @@ REQUIRED = {
     "client.showErrorLinks": False,
     "client.toolbarMode": "viewer",
     "runner.magicEnabled": False,
+    "runner.postScriptGC": False,
     "runner.enforceSerializableSessionState": True,
     "logger.enableRich": False,
 }
