@@ -1,7 +1,8 @@
 """Many people at one server: how long a page takes, whether anything is lost, and whether memory comes back.
 
-    python benchmarks/load.py [--sessions 30] [--jobs 10] [--think 1] [--arrive 10] [--minutes 8] [--browser]
-        [--only frozen] [--json FILE]
+    python benchmarks/load.py [--sessions 100] [--jobs 20] [--think 10] [--arrive 120] [--minutes 8] [--browser]
+        [--only frozen] [--wait 0] [--json FILE]
+    python benchmarks/load.py --think 1 --arrive 10 --only frozen           # a stress that no institution sees
 
 A server of its own is started on the loopback address and a new home, once as it is and once with ``gc.freeze`` taken
 out of it, which is what the server was before it froze what it had warmed up. Both do the same in one run, so that a
@@ -14,7 +15,13 @@ What a visitor does is the list ``WAY``: each line is one action. Visitors come 
 seconds. The first ``--jobs`` of them spend their budget and start a run, so that the runs queue; they follow it, which
 asks the server every second as a browser does, and read the report. The others go round ``ROUND`` until the last run
 has ended. Between two actions a visitor thinks for ``--think`` seconds on average, drawn from an exponential law with a
-fixed seed.
+fixed seed: 10 by default. Each screen here asks something to be read and decided, and TPC-W, a benchmark of shops whose
+pages ask less, uses the same law with 7. A hundred people who all come within ``--arrive`` seconds, two minutes by
+default, are a course that begins; nobody comes later, so all are there until the last run has ended.
+
+One process answers all sessions, one at a time where Python computes. With N visitors who think for Z seconds and
+pages of D seconds of the processor, an answer takes at least N D - Z, whatever else is done: with 100, 10 and .03 there
+is room, with a second of thought there is none, and pages queue. So D, which is printed, tells more than the times.
 
 The time of a page: from sending an action until the server says that the script has ended and no other run follows.
 Lost: an action without an answer within a minute, an answer that shows another screen than the action leads to or an
@@ -324,10 +331,10 @@ def printed(found: dict[str, Any]) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--sessions", type=int, default=30)
-    parser.add_argument("--jobs", type=int, default=10)
-    parser.add_argument("--think", type=float, default=1.0, help="mean seconds between two actions of a visitor")
-    parser.add_argument("--arrive", type=float, default=10.0, help="seconds within which the visitors come")
+    parser.add_argument("--sessions", type=int, default=100)
+    parser.add_argument("--jobs", type=int, default=20)
+    parser.add_argument("--think", type=float, default=10.0, help="mean seconds between two actions of a visitor")
+    parser.add_argument("--arrive", type=float, default=120.0, help="seconds within which the visitors come")
     parser.add_argument("--minutes", type=float, default=8.0, help="no action begins after so many minutes")
     parser.add_argument("--wait", type=int, default=KEPT_SECONDS, help="seconds to wait for the memory")
     parser.add_argument("--only", choices=["frozen", "unfrozen"], help="measure one of the two")

@@ -446,7 +446,7 @@ class Ledger:
             except LedgerError as error:
                 self.freeze(account_id, because="altered mark")
                 refused.append(error)
-        chains = self._chains(tuple(marks))
+        chains = self.chains(tuple(marks))
         for account_id, found in chains.items():
             mark = marks[account_id]
             try:
@@ -529,7 +529,7 @@ class Ledger:
 
     @remembered
     @patient
-    def _chains(self, account_ids: tuple[str, ...]) -> dict[str, Chain | LedgerError]:
+    def chains(self, account_ids: tuple[str, ...]) -> dict[str, Chain | LedgerError]:
         """Return the chain of each account, checked, or what is wrong with it."""
         with self._store.reading() as connection:
             return self._read_all(connection, self._store.accounts.several(connection, account_ids))

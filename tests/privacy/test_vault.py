@@ -654,19 +654,19 @@ def test_rows_appended_while_a_table_opens_are_no_alarm(
 ) -> None:
     """Another process spends and advances a header before this one has read the ledger, and after it."""
     first, second = put(vault, account), put(vault, account)
-    ledger, chain = Ledger(store), Ledger.chain
+    ledger, chains = Ledger(store), Ledger.chains
 
     def advance() -> None:
         ledger.spend(ledger.reserve(account.id, "other run", BUDGET, purpose="run"))
         vault.open(second).close()
 
-    def meanwhile(self: Ledger, account_id: str) -> Chain:
-        monkeypatch.setattr(Ledger, "chain", chain)
+    def meanwhile(self: Ledger, account_ids: tuple[str, ...]) -> dict[str, Chain | LedgerError]:
+        monkeypatch.setattr(Ledger, "chains", chains)
         advance()
-        found = chain(self, account_id)
+        found = chains(self, account_ids)
         advance()
         return found
 
-    monkeypatch.setattr(Ledger, "chain", meanwhile)
+    monkeypatch.setattr(Ledger, "chains", meanwhile)
     assert vault.open(first).read() == b"a\n1\n"
     assert ledger.head(account.id).count == 4
