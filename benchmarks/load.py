@@ -49,7 +49,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -125,8 +125,12 @@ def served(folder: Path, *, frozen: bool) -> Iterator[tuple[int, psutil.Process]
             raise RuntimeError("the server did not answer within a minute")
         yield port, psutil.Process(process.pid)
     finally:
+        workers = psutil.Process(process.pid).children(recursive=True) if process.poll() is None else []
         process.send_signal(signal.SIGTERM)
         process.wait(timeout=30)
+        for worker in workers:  # of runs that had not ended, which outlive the server
+            with suppress(psutil.NoSuchProcess):
+                worker.kill()
 
 
 def _health(port: int) -> bool:
@@ -254,7 +258,7 @@ async def witness(port: int, counted: Counted, *, until: Callable[[], bool]) -> 
 
 def measured(given: argparse.Namespace, *, frozen: bool) -> dict[str, Any]:
     """Serve, warm up, let the visitors in, and look at the memory before, at the peak and afterwards."""
-    with tempfile.TemporaryDirectory() as name:
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as name:
         folder = Path(name)
         with served(folder / "server", frozen=frozen) as (port, server):
             warm = Counted()

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable
 from dataclasses import astuple, dataclass, fields
+from functools import lru_cache
 from operator import add
 
 from synth.errors import BudgetExceededError, InputError
@@ -105,15 +106,27 @@ class Cost:
     def _epsilon(self, delta: float, *, rounding: int = 0) -> float:
         if self.charges == 0:
             return 0.0
-        of_curve = epsilon_of(
-            mu_squared_of(max(0, self.mu_squared_units - rounding)),
+        of_curve = _epsilon_of_units(
+            max(0, self.mu_squared_units - rounding),
             delta,
-            slack=self.slack_units * FINE_UNIT,
-            coordinates=self.coordinates,
-            additive_delta=self.additive_delta_units * FINE_UNIT,
+            self.slack_units,
+            self.coordinates,
+            self.additive_delta_units,
         )
         # Basic composition: (e, d)-DP and pure e'-DP together are (e + e', d)-DP.
         return of_curve + pure_epsilon_of(max(0, self.pure_units - rounding))
+
+
+@lru_cache(maxsize=1024)
+def _epsilon_of_units(mu_squared: int, delta: float, slack: int, coordinates: int, additive_delta: int) -> float:
+    """Return the epsilon of these units; a page asks for the same totals again and again."""
+    return epsilon_of(
+        mu_squared_of(mu_squared),
+        delta,
+        slack=slack * FINE_UNIT,
+        coordinates=coordinates,
+        additive_delta=additive_delta * FINE_UNIT,
+    )
 
 
 AMOUNTS = tuple(field.name for field in fields(Cost) if field.name != "charges")

@@ -329,7 +329,7 @@ class RunView:
 
 def run_view(installation: Installation, run: Run) -> RunView:
     """Return the state of a run, with whole seconds."""
-    store, home, config = installation.store, installation.settings.home, parse_config(json.loads(run.config))
+    store, home, config = installation.store, installation.settings.home, _declared(run.config)
     begun, ended = run.started, run.finished or now()
     return RunView(
         run_id=run.id,
@@ -349,14 +349,42 @@ def run_view(installation: Installation, run: Run) -> RunView:
         losses=run.losses,
         created=run.created,
         elapsed_seconds=0 if begun is None else max(0, int((ended - begun).total_seconds())),
-        row_worth=(row_epsilon_of_config(run.config), config.delta) if not config.schema.allows_sums else None,
+        row_worth=(row_epsilon_of_config(run.config), config.delta) if not config.allows_sums else None,
         spent=has_spent(installation.ledger, run.id),
         # A run that was put back into the queue has not continued yet, but will.
         went_on=run.went_on or (run.attempts == 1 and run.state is WorkState.QUEUED),
         full_disk=fullest(home) if run.is_active and has_no_room(home) else None,
-        stated=promised_epsilon(config),
-        columns=len(config.schema.modelled),
+        stated=config.stated,
+        columns=config.columns,
         table_id=run.table_id,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Declared:
+    """What views of a run say of its configuration; ``stated``, ``columns`` as in :class:`RunView`."""
+
+    generator: str
+    epsilon: float
+    delta: float
+    rows: int
+    allows_sums: bool
+    stated: float
+    columns: int
+
+
+@lru_cache(maxsize=1024)
+def _declared(config: str) -> _Declared:
+    """Read the configuration of a run, as JSON, which never changes; a page may list many runs."""
+    parsed = parse_config(json.loads(config))
+    return _Declared(
+        generator=parsed.generator,
+        epsilon=parsed.epsilon,
+        delta=parsed.delta,
+        rows=parsed.rows,
+        allows_sums=parsed.schema.allows_sums,
+        stated=promised_epsilon(parsed),
+        columns=len(parsed.schema.modelled),
     )
 
 
