@@ -21,10 +21,9 @@ from synth.reports.drawing import COLOURS
 from synth.reports.figures import MAXIMUM_POINTS
 from synth.services.course import OWNER_PHASE, Course
 from synth.services.devices import working_device
-from synth.services.views import RunView
+from synth.services.views import RunState, RunView
 from synth.store import Work, WorkState
 
-_MOVING = {"queued", "running"}
 WENT_ON = "Its worker stopped; it continued from the answers it had."
 WILL_GO_ON = "Its worker stopped. It will continue from the answers it had as soon as a slot is free."
 NO_ROOM = (
@@ -58,18 +57,33 @@ def prepare_or_follow(prepare: Callable[[], None]) -> None:
 
 def follow_run(run_id: str) -> None:
     """Show the state of a run; the timer runs only while it moves."""
-    if application().run(run_id).state in _MOVING:
+    run = application().run(run_id)
+    if run.state == "queued":
+        _waiting(run_id)
+    elif run.state == "running":
         _moving(run_id)
     else:
-        _standing(application().run(run_id))
+        _standing(run)
+
+
+@st.fragment(run_every=5.0)
+@guard()
+def _waiting(run_id: str) -> None:
+    # Of many runs all but one wait: their pages ask less often.
+    _going("queued", run_id)
 
 
 @st.fragment(run_every=1.0)
 @guard()
 def _moving(run_id: str) -> None:
+    _going("running", run_id)
+
+
+def _going(drawn: RunState, run_id: str) -> None:
+    """Show a run that was in a state when the whole page was drawn."""
     run = application().run(run_id)
-    if run.state not in _MOVING:
-        # One run of the whole page: it draws the end without a timer.
+    if run.state != drawn:
+        # One run of the whole page: it draws what follows with another timer, or the end without one.
         st.rerun()
     _title(run)
     course = course_of(run)

@@ -327,7 +327,7 @@ def ask(
         size = _size_of_typed(stream)
     with (
         _AT_ONCE,
-        Confined(*parser, seconds=limits.wall_seconds, gives_way=True) as process,
+        Confined(*parser, seconds=limits.wall_seconds) as process,
         Conversation(process, stream, size=size) as conversation,
     ):
         try:

@@ -15,7 +15,6 @@ import sys
 import tempfile
 import time
 from collections.abc import Sequence
-from contextlib import suppress
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
 from pathlib import Path
@@ -28,9 +27,6 @@ __all__ = ["CHUNK", "Confined", "answers_alone", "confine", "memory_is_short"]
 
 CHUNK = 2**20
 """Most bytes to read from such a process at once."""
-
-GIVES_WAY = 5
-"""Nice value of a process that gives way; that of runs is 10."""
 
 _KEPT_VARIABLES = (
     *("PATH", "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "PYTHONHOME", "PYTHONPATH", "SYSTEMROOT", "TZDIR"),
@@ -52,8 +48,6 @@ class Confined:
         How long to wait for all of its answers together.
     shared : sequence of int
         Descriptors of memory that it may open; nothing else is inherited.
-    gives_way : bool
-        Whether it has a lower priority than a server that answers others meanwhile, and a higher one than runs.
 
     Attributes
     ----------
@@ -63,9 +57,7 @@ class Confined:
         What it reads.
     """
 
-    def __init__(
-        self, module: str, *arguments: str, seconds: float, shared: Sequence[int] = (), gives_way: bool = False
-    ) -> None:
+    def __init__(self, module: str, *arguments: str, seconds: float, shared: Sequence[int] = ()) -> None:
         root = str(Path(__file__).resolve().parents[2])
         variables = {name: os.environ[name] for name in _KEPT_VARIABLES if name in os.environ}
         variables["PYTHONPATH"] = os.pathsep.join(filter(None, (root, variables.get("PYTHONPATH"))))
@@ -81,9 +73,6 @@ class Confined:
             bufsize=0,
             pass_fds=tuple(shared),
         )
-        if gives_way and os.getpriority(os.PRIO_PROCESS, 0) < GIVES_WAY:
-            with suppress(OSError):  # it has ended
-                os.setpriority(os.PRIO_PROCESS, self.process.pid, GIVES_WAY)
         self.questions = cast(BinaryIO, self.process.stdin)
         self._answers = cast(BinaryIO, self.process.stdout)
         self._deadline = time.monotonic() + seconds
