@@ -49,8 +49,9 @@ def _request(one: Request, *, may_decide: bool) -> None:
     st.markdown(f"{plain(config.schema.unit.sentence)}. Columns: {plain(', '.join(config.schema.names))}.")
     if not may_decide:
         return
-    if one.asked_by == application().access.name:
-        note("You asked for this yourself, so somebody else has to decide it.")
+    hindrance = application().approvals.hindrance(one)
+    if hindrance is not None:
+        note(hindrance)
         return
     because = st.text_input("Reason, kept with the decision", key=f"because:{one.id}")
     row = st.container(horizontal=True)

@@ -94,9 +94,12 @@ def delta_added(config: RunConfig) -> float:
     return SAMPLING_DELTA_PART * config.delta if card is not None and card.needs.sampling else 0.0
 
 
-def promised_epsilon(config: RunConfig) -> float:
-    """Return the largest epsilon that a certificate states, whatever was spent before the run included."""
-    return epsilon_together(config, additive_delta=delta_added(config))
+def promised_epsilon(config: RunConfig, *, at: float | None = None) -> float:
+    """Return the largest epsilon that a certificate states, whatever was spent before the run included.
+
+    ``at`` is as in :func:`synth.privacy.more.together.epsilon_together`.
+    """
+    return epsilon_together(config, additive_delta=delta_added(config), at=at)
 
 
 def restore(name: str, task: GeneratorTask, options: Mapping[str, object], state: State) -> PrivateModel:

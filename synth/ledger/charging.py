@@ -37,20 +37,24 @@ from synth.store import (
 
 __all__ = [
     "OTHER_THAN_RESERVED",
+    "Approval",
     "HiddenCells",
     "answers_of_requests",
-    "approvals_left",
+    "approval_for",
+    "approvals_used",
     "cells_charged",
     "cells_kept",
     "charge_in",
     "latest_rows",
     "next_row",
+    "requests_in",
     "require_approval",
     "require_as_reserved",
     "require_open",
     "require_same_cells",
     "require_same_neighbours",
     "reservation",
+    "use_of",
 ]
 
 OTHER_THAN_RESERVED = (
@@ -114,13 +118,16 @@ def require_as_reserved(found: Chain, charge: Charge, config: str) -> None:
     Raises
     ------
     LedgerError
-        If the configuration has a different account, budget or unit, or protects other cells.
+        If the configuration has a different account, budget or unit, protects other cells, or is not the one that was
+        approved.
     """
     mapping: Mapping[str, Any] = json.loads(config)
     neighbours, unit = promise_of_config(config)
     budget = {"epsilon": charge.epsilon, "delta": charge.delta}
     account = display_name(str(mapping.get("account", "")), what="The account")
     same = account == found.account.name and dict(mapping.get("budget", {})) == budget
+    uses = (one.body for one in found.decisions if one.kind is DecisionKind.USED)
+    same &= all(use["config"] == asked_digest(config) for use in uses if use["run"] == charge.run_id)
     try:
         check_same_promise(found.account, neighbours, unit)
         if charge.neighbours is Neighbours.CELL:
@@ -237,46 +244,75 @@ def cells_charged(found: Chain) -> list[HiddenCells]:
     return [cells for run, cells in cells_kept(found).items() if run in held]
 
 
+# Approvals ------------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Approval:
+    """What a charge needs a second person's yes for.
+
+    Attributes
+    ----------
+    request : str
+        The id of the request that was approved.
+    epsilon : float
+        The most that the certificate will state.
+    """
+
+    request: str
+    epsilon: float
+
+
+def requests_in(found: Chain) -> dict[str, Decision]:
+    """Return what was asked to be approved, by the request's id, oldest first."""
+    return {str(one.body["request"]): one for one in found.decisions if one.kind is DecisionKind.ASKED}
+
+
 def answers_of_requests(found: Chain) -> dict[str, Decision]:
     """Return the approval or the refusal of each request of an account, by the request's id, oldest first."""
     verdicts = (DecisionKind.APPROVED, DecisionKind.REFUSED)
     return {str(one.body["request"]): one for one in found.decisions if one.kind in verdicts}
 
 
-def approvals_left(found: Chain, configs: Mapping[str, str]) -> dict[str, int]:
-    """Return how many approvals of each configuration no charge has used, by its :func:`asked_digest`.
-
-    An approval is used by a charge that came after it and was not freed.
-
-    Parameters
-    ----------
-    found : Chain
-    configs : mapping of str to str
-        The configuration of each run of the account, as JSON, by its id.
-    """
-    approved: dict[str, list[int]] = {}
-    for decision in answers_of_requests(found).values():
-        if decision.kind is DecisionKind.APPROVED:
-            approved.setdefault(str(decision.body["config"]), []).append(decision.charges)
-    left = {digest: len(places) for digest, places in approved.items()}
-    began = {charge.charge_id: charge.position for charge in reversed(found.charges)}
-    for charge in latest_rows(found.charges) if approved else ():
-        if charge.state is ChargeState.FREED or charge.run_id not in configs:
-            continue
-        digest = asked_digest(configs[charge.run_id])
-        if digest in approved and began[charge.charge_id] > approved[digest][0]:
-            left[digest] -= 1
-    return left
+def approvals_used(found: Chain) -> dict[str, Decision]:
+    """Return how approvals were used, by the request's id; a charge that was freed gives its approval back."""
+    held = {charge.run_id for charge in latest_rows(found.charges) if charge.state is not ChargeState.FREED}
+    used = (one for one in found.decisions if one.kind is DecisionKind.USED)
+    return {str(one.body["request"]): one for one in used if one.body["run"] in held}
 
 
-def require_approval(found: Chain, configs: Mapping[str, str], digest: str) -> None:
-    """Refuse a charge whose configuration nobody has approved, or whose approval was used.
+def approval_for(found: Chain, config: str) -> str | None:
+    """Return the oldest request for a configuration, as JSON, that was approved and not used yet, or None."""
+    used, digest = approvals_used(found), asked_digest(config)
+    approved = (
+        request
+        for request, answer in answers_of_requests(found).items()
+        if answer.kind is DecisionKind.APPROVED and answer.body["config"] == digest
+    )
+    return next((request for request in approved if request not in used), None)
+
+
+def use_of(request: str, config: str, run_id: str) -> dict[str, Any]:
+    """Return what is kept of the use of an approval, as the body of a decision."""
+    return {"request": request, "config": asked_digest(config), "run": run_id}
+
+
+def require_approval(found: Chain, approval: Approval, config: str) -> None:
+    """Refuse a charge whose configuration, as JSON, nobody has approved, or whose approval was used.
 
     Raises
     ------
     ApprovalRequiredError
     """
-    if approvals_left(found, configs).get(digest, 0) < 1:
+    answer = answers_of_requests(found).get(approval.request)
+    is_approved = (
+        answer is not None
+        and answer.kind is DecisionKind.APPROVED
+        and answer.body["config"] == asked_digest(config)
+        and approval.epsilon <= float(answer.body["epsilon"])
+        and approval.request not in approvals_used(found)
+    )
+    if not is_approved:
         raise ApprovalRequiredError(
             "A second person has to approve this release, and nobody has, or the approval was used. Ask for it first."
         )

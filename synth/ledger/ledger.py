@@ -20,8 +20,10 @@ from synth.errors import AlreadyEnteredError, InputError, LedgerError
 from synth.ledger import chain
 from synth.ledger.chain import Chain
 from synth.ledger.charging import (
+    Approval,
     HiddenCells,
     answers_of_requests,
+    approval_for,
     cells_charged,
     charge_in,
     latest_rows,
@@ -32,6 +34,7 @@ from synth.ledger.charging import (
     require_same_cells,
     require_same_neighbours,
     reservation,
+    use_of,
 )
 from synth.ledger.heads import Marks, no_mark
 from synth.ledger.notes import asked_digest, notes_of
@@ -99,7 +102,7 @@ class Ledger:
         who: str = "",
         config: str | None = None,
         cost_of: CostOf = Cost.of_budget,
-        approval: str | None = None,
+        approval: Approval | None = None,
     ) -> Charge:
         """Set a budget aside for a run, or for what is charged as a run is.
 
@@ -119,8 +122,8 @@ class Ledger:
             What is asked for, as JSON, if it is not a planned run.
         cost_of : callable, optional
             What the budget costs, if not all of it is spent on noise.
-        approval : str, optional
-            The digest of a configuration that a second person has to have approved.
+        approval : Approval, optional
+            What a second person has to have approved, of a planned run; the charge uses it.
 
         Raises
         ------
@@ -140,7 +143,7 @@ class Ledger:
             require_open(found)
             configs = self._store.runs.configs(connection, account_id)
             if approval is not None:
-                require_approval(found, configs, approval)
+                require_approval(found, approval, configs[run_id])
             found = self._for_one_unit(connection, found, budget, configs.get(run_id, config))
             if budget.neighbours is Neighbours.CELL:
                 if run_id not in configs:
@@ -151,6 +154,9 @@ class Ledger:
                 found = self._decide(connection, found, DecisionKind.CELLS, cells.to_body(run_id), who="")
             before = Cost.of_charges(latest_rows(found.charges))
             if stays_within_cap(found.account, before + cost):
+                if approval is not None:
+                    use = use_of(approval.request, configs[run_id], run_id)
+                    found = self._decide(connection, found, DecisionKind.USED, use, who=who)
                 charge = reservation(found.account, run_id, budget, cost, purpose=purpose, who=who)
                 return self._append(connection, found, charge).charges[-1]
             account = found.account
@@ -265,6 +271,10 @@ class Ledger:
             run_id = run_id or certificate_id
             if config is not None:
                 run_id = self._store.runs.enter(connection, account_id=account_id, config=config, owner=who).id
+                approved = approval_for(found, config)
+                if approved is not None:
+                    use = use_of(approved, config, run_id)
+                    found = self._decide(connection, found, DecisionKind.USED, use, who=who)
                 if budget.neighbours is Neighbours.CELL:
                     cells = HiddenCells.of_config(config).to_body(run_id)
                     found = self._decide(connection, found, DecisionKind.CELLS, cells, who=who)
@@ -347,6 +357,12 @@ class Ledger:
         if was_whole and (marked is not None or not found.was_spent):
             self.mark(account_id)
         return account
+
+    @patient
+    def note_request(self, account_id: str, body: Mapping[str, Any], *, who: str) -> None:
+        """Enter what somebody asks a second person to approve; nothing is reserved."""
+        with self._store.writing() as connection:
+            self._decide(connection, self._locked(connection, account_id), DecisionKind.ASKED, body, who=who)
 
     @patient
     def answer_request(self, account_id: str, kind: DecisionKind, body: Mapping[str, Any], *, who: str) -> None:

@@ -1,31 +1,39 @@
 """A second person's approval of releases with a large epsilon.
 
 A request is for one configuration of one account, exactly as it would be released. Nothing is reserved or read for it.
-Its approval is an entry in the chain of the account, and is good for one charge of that configuration; a reservation
-that is freed gives it back. The ledger checks it in the same transaction that reserves the budget.
+Request, answer and use are entries in the chain of the account. An approval is good for one charge of that
+configuration, which states no more than was approved; a reservation that is freed gives it back. The ledger checks it
+in the same transaction that reserves the budget.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+import math
+from collections.abc import Container, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal
 from uuid import uuid4
 
-from synth.errors import ApprovalRequiredError, InputError, NotAllowedError
+from synth.errors import ApprovalRequiredError, InputError, LedgerError, NotAllowedError
 from synth.estimators import promised_epsilon
-from synth.ledger.charging import answers_of_requests, approvals_left
+from synth.ledger.charging import Approval, answers_of_requests, approvals_used, requests_in
 from synth.ledger.ledger import Ledger
 from synth.ledger.notes import asked_digest
 from synth.ledger.rulings import Policy, Role, Roles
-from synth.names import shown
+from synth.ledger.spending import Cost
+from synth.names import one_form, shown
+from synth.privacy.accounting import PrivacyBudget
 from synth.schema import RunConfig, config_to_mapping, parse_config
 from synth.services.access import Access, internal, use_case
-from synth.store import Account, Decision, DecisionKind, Event, EventKind, Store
+from synth.store import Account, Decision, DecisionKind, Store
 
 __all__ = ["Approvals", "Request", "limit_by_policy", "require_without_approval"]
+
+LARGEST_DELTA = 1e-5
+"""The largest delta at which epsilons are compared with the policy: at a larger one any noise has a small epsilon."""
 
 RequestState = Literal["waiting", "approved", "used", "refused"]
 
@@ -42,6 +50,8 @@ class Request:
     asked : datetime
     config : RunConfig
         What would be released; no row.
+    epsilon : float
+        The most that its certificate would state.
     state : {"waiting", "approved", "used", "refused"}
         ``used`` once a run has been charged.
     decided_by, because : str
@@ -54,15 +64,15 @@ class Request:
     asked_by: str
     asked: datetime
     config: RunConfig
+    epsilon: float
     state: RequestState
     decided_by: str = ""
     because: str = ""
     decided: datetime | None = None
 
-    @property
-    def epsilon(self) -> float:
-        """The most that its certificate would state."""
-        return promised_epsilon(self.config)
+    def covers(self, config: RunConfig) -> bool:
+        """Whether a configuration states no more than was asked: a preview since then adds to it."""
+        return promised_epsilon(config) <= self.epsilon
 
     @property
     def line(self) -> str:
@@ -100,35 +110,28 @@ class Approvals:
         ApprovalRequiredError
             If nobody else can approve it, or the policy does not allow it.
         """
-        policy = self._roles.policy()
-        _require_small(policy, promised_epsilon(config))
-        if not _needs_approval(policy, promised_epsilon(config)):
+        policy, weight = self._roles.policy(), _weight_of(config)
+        weight.require_small(policy)
+        if not weight.needs_approval(policy):
             raise InputError("This release needs no approval: start it.")
         if self.access.is_single_user:
-            raise ApprovalRequiredError(_alone(policy, promised_epsilon(config)))
+            raise ApprovalRequiredError(_alone(policy, weight))
         account, _ = self._store.accounts.ensure(
             config.account, config.schema.neighbours, config.schema.unit, self.access.owner
         )
-        asked = json.dumps(config_to_mapping(config.published()))
         latest = self._latest(config)
-        if latest is not None and latest.state == "waiting":
+        if latest is not None and latest.state == "waiting" and latest.covers(config):
             return latest
         request = uuid4().hex[:8]
-        self._store.events.add(
-            EventKind.APPROVAL_ASKED,
-            account_id=account.id,
-            who=self.access.name,
-            detail={"request": request, "config": asked},
-        )
-        return self._called(request)
+        body = {"request": request, "config": _text(config), "epsilon": promised_epsilon(config)}
+        self._ledger.note_request(account.id, body, who=self.access.name)
+        return self._called(request)[0]
 
     @use_case(Role.OWNER, Role.APPROVER, Role.AUDITOR, Role.ADMIN)
     def all(self) -> tuple[Request, ...]:
         """Return the requests, newest first: an owner's own, and all of them for everybody else."""
-        accounts: Iterable[Account] = self._store.accounts.all()
-        if not self.access.roles & {Role.APPROVER, Role.AUDITOR, Role.ADMIN}:
-            accounts = self.access.own(accounts)
-        found = [request for account in accounts for request in self._of(account)]
+        sees_all = self.access.roles & {Role.APPROVER, Role.AUDITOR, Role.ADMIN}
+        found = [request for account, request in self._all() if sees_all or self.access.owns(account)]
         return tuple(sorted(found, key=lambda one: (one.asked, one.id), reverse=True))
 
     @use_case(Role.APPROVER)
@@ -144,7 +147,7 @@ class Approvals:
         Raises
         ------
         NotAllowedError
-            If the same user asked for it.
+            If the same user asked for it, or owns its account.
         InputError
             If there is no such request, it was decided already, or no reason is given.
         """
@@ -155,53 +158,68 @@ class Approvals:
         """Refuse a request that waits. Parameters and errors as :meth:`approve`."""
         return self._decide(request, DecisionKind.REFUSED, because)
 
+    @use_case(Role.APPROVER)
+    def hindrance(self, request: Request) -> str | None:
+        """Return why this user may not decide a request, in one sentence, or None."""
+        account = self._store.accounts.named(request.account)
+        if _is_same(request.asked_by, self.access.name):
+            return "You asked for this yourself, so somebody else has to decide it."
+        if account is not None and _is_same(account.owner, self.access.name):
+            return "The account is yours, so somebody else has to decide it."
+        return None
+
     @internal
     def can_be_asked(self, config: RunConfig, *, after_refusal: bool = True) -> bool:
         """Whether a release needs an approval that can be asked for now."""
-        policy, epsilon = self._roles.policy(), promised_epsilon(config)
-        if not _needs_approval(policy, epsilon) or not _is_small(policy, epsilon) or self.access.is_single_user:
+        policy, weight = self._roles.policy(), _weight_of(config)
+        if not weight.needs_approval(policy) or not weight.is_small(policy) or self.access.is_single_user:
             return False
         latest = self._latest(config)
-        return latest is None or latest.state == "used" or (after_refusal and latest.state == "refused")
+        if latest is None or latest.state == "used" or not latest.covers(config):
+            return True
+        return after_refusal and latest.state == "refused"
 
     def _latest(self, config: RunConfig) -> Request | None:
+        """Return the approval that a configuration can use now; else the latest request for it, or None."""
         account = self._store.accounts.named(config.account)
-        requests = [] if account is None else self._of(account)
-        return next((one for one in reversed(requests) if _digest(one.config) == _digest(config)), None)
+        if account is None:
+            return None
+        found = [one for one in reversed(self._of(account)) if _digest(one.config) == _digest(config)]
+        usable = (one for one in found if one.state == "approved" and one.covers(config))
+        return next(usable, next(iter(found), None))
 
     @internal
-    def require(self, config: RunConfig) -> str | None:
+    def require(self, config: RunConfig) -> Approval | None:
         """Refuse a release whose epsilon is too large, or that still has to be approved.
 
         Returns
         -------
-        str or None
-            The digest of the configuration if the ledger has to find an approval of it.
+        Approval or None
+            What the ledger has to find, if an approval is needed.
 
         Raises
         ------
         ApprovalRequiredError
             What to do about it.
         """
-        policy, epsilon = self._roles.policy(), promised_epsilon(config)
-        _require_small(policy, epsilon)
-        if not _needs_approval(policy, epsilon):
+        policy, weight = self._roles.policy(), _weight_of(config)
+        weight.require_small(policy)
+        if not weight.needs_approval(policy):
             return None
         if self.access.is_single_user:
-            raise ApprovalRequiredError(_alone(policy, epsilon))
+            raise ApprovalRequiredError(_alone(policy, weight))
         latest = self._latest(config)
-        if latest is not None and latest.state == "approved":
-            return _digest(config)
-        raise ApprovalRequiredError(f"{_above(policy, epsilon)} {_standing(latest)} Nothing was charged.")
+        if latest is not None and latest.state == "approved" and latest.covers(config):
+            return Approval(latest.id, promised_epsilon(config))
+        raise ApprovalRequiredError(f"{_above(policy, weight)} {_standing(latest)} Nothing was charged.")
 
     def _decide(self, request: str, kind: DecisionKind, because: str) -> Request:
-        found = self._called(request)
+        found, account = self._called(request)
         if not because.strip():
             raise InputError("Give a reason: it is kept with the decision.")
-        if found.asked_by == self.access.name:
-            raise NotAllowedError("You asked for this yourself, so somebody else has to decide it.")
-        account = self._store.accounts.named(found.account)
-        assert account is not None  # a request has an account, and accounts stay  # noqa: S101
+        hindrance = self.hindrance(found)
+        if hindrance is not None:
+            raise NotAllowedError(hindrance)
         body = {
             "request": found.id,
             "config": _digest(found.config),
@@ -211,90 +229,145 @@ class Approvals:
             "because": because.strip(),
         }
         self._ledger.answer_request(account.id, kind, body, who=self.access.name)
-        return self._called(found.id)
+        return self._called(found.id)[0]
 
-    def _called(self, request: str) -> Request:
-        for event in self._store.events.of_kind(EventKind.APPROVAL_ASKED):
-            if event.detail["request"] == request.strip().lower():
-                account = self._store.accounts[str(event.account_id)]
-                return next(one for one in self._of(account) if one.id == event.detail["request"])
-        raise InputError(f"There is no request '{shown(request)}'. synth approvals lists them.")
+    def _called(self, request: str) -> tuple[Request, Account]:
+        called = request.strip().lower()
+        found = next(((one, account) for account, one in self._all() if one.id == called), None)
+        if found is None:
+            raise InputError(f"There is no request '{shown(request)}'. synth approvals lists them.")
+        return found
+
+    def _all(self) -> Iterator[tuple[Account, Request]]:
+        for account in self._store.accounts.all():
+            # An altered chain of one account can be charged nothing, and must not hide the requests of all others.
+            with suppress(LedgerError):
+                for request in self._of(account):
+                    yield account, request
 
     def _of(self, account: Account) -> list[Request]:
-        events = self._store.events.of_account(account.id, EventKind.APPROVAL_ASKED)
-        if not events:
-            return []
         chain = self._ledger.chain(account.id)
-        decided = answers_of_requests(chain)
-        left = approvals_left(chain, {run.id: run.config for run in self._store.runs.of_account(account.id)})
-        # The latest approvals of a configuration are those that are left.
-        return [_request(event, account, decided, left) for event in reversed(events)][::-1]
+        answers, used = answers_of_requests(chain), approvals_used(chain)
+        return [_request(name, asked, account, answers.get(name), used) for name, asked in requests_in(chain).items()]
 
 
-def _request(event: Event, account: Account, decided: Mapping[str, Decision], left: dict[str, int]) -> Request:
-    config = parse_config(json.loads(event.detail["config"]))
-    decision = decided.get(event.detail["request"])
+def _request(name: str, asked: Decision, account: Account, answer: Decision | None, used: Container[str]) -> Request:
     state: RequestState = "waiting"
-    if decision is not None and decision.kind is DecisionKind.REFUSED:
-        state = "refused"
-    elif decision is not None:
-        digest = str(decision.body["config"])
-        state = "approved" if left.get(digest, 0) > 0 else "used"
-        left[digest] = left.get(digest, 0) - 1
-    made = {} if decision is None else {"decided_by": decision.who, "because": str(decision.body["because"])}
+    if answer is not None:
+        approved = answer.kind is DecisionKind.APPROVED
+        state = "refused" if not approved else "used" if name in used else "approved"
     return Request(
-        id=event.detail["request"],
+        id=name,
         account=account.name,
-        asked_by=event.who,
-        asked=event.time,
-        config=config,
+        asked_by=asked.who,
+        asked=asked.time,
+        config=parse_config(json.loads(asked.body["config"])),
+        epsilon=float(asked.body["epsilon"]),
         state=state,
-        decided=None if decision is None else decision.time,
-        **made,
+        decided_by="" if answer is None else answer.who,
+        because="" if answer is None else str(answer.body["because"]),
+        decided=None if answer is None else answer.time,
     )
 
 
+def _text(config: RunConfig) -> str:
+    return json.dumps(config_to_mapping(config.published()))
+
+
 def _digest(config: RunConfig) -> str:
-    return asked_digest(json.dumps(config_to_mapping(config.published())))
+    return asked_digest(_text(config))
 
 
-def _needs_approval(policy: Policy, epsilon: float) -> bool:
-    """Whether the policy asks for a second person at an epsilon."""
-    return policy.approval_epsilon is not None and epsilon > policy.approval_epsilon
+def _is_same(one: str, other: str) -> bool:
+    """Whether two names are of one person: a provider may write an address with capitals or without."""
+    return one_form(one).casefold() == one_form(other).casefold()
 
 
-def _is_small(policy: Policy, epsilon: float) -> bool:
-    """Whether the policy allows an epsilon to a release, approved or not."""
-    return policy.release_epsilon is None or epsilon <= policy.release_epsilon
+# What the policy says -------------------------------------------------------------------------------------------------
 
 
-def _require_small(policy: Policy, epsilon: float) -> None:
-    """Refuse an epsilon that the policy allows to no release.
+@dataclass(frozen=True, slots=True)
+class _Weight:
+    """What the policy is about: an epsilon at a delta, and what the same noise is worth at a delta that is not large.
 
-    Raises
-    ------
-    ApprovalRequiredError
-        With the limit.
+    Attributes
+    ----------
+    epsilon, delta : float
+        As they are stated.
+    compared : float
+        At the same delta, or at ``LARGEST_DELTA`` where that is smaller.
     """
-    if not _is_small(policy, epsilon):
-        raise ApprovalRequiredError(
-            f"The policy of this installation allows at most epsilon {policy.release_epsilon:g} for one release, and "
-            f"this one has {epsilon:g}. Use a smaller epsilon, or ask an administrator."
-        )
+
+    epsilon: float
+    delta: float
+    compared: float
+
+    @property
+    def words(self) -> str:
+        """The epsilon, and where it differs what is compared."""
+        if self.delta <= LARGEST_DELTA:
+            return f"epsilon {self.epsilon:g}"
+        worth = f"epsilon {self.compared:.3g}" if math.isfinite(self.compared) else "no epsilon"
+        return f"epsilon {self.epsilon:g} at delta {self.delta:g}, which is worth {worth} at delta {LARGEST_DELTA:g}"
+
+    @property
+    def too_large(self) -> str:
+        """What to make smaller where it is too large."""
+        return "epsilon" if self.delta <= LARGEST_DELTA else "delta"
+
+    def needs_approval(self, policy: Policy) -> bool:
+        """Whether the policy asks for a second person."""
+        return policy.approval_epsilon is not None and self.compared > policy.approval_epsilon
+
+    def is_small(self, policy: Policy) -> bool:
+        """Whether the policy allows it to a release, approved or not."""
+        return policy.release_epsilon is None or self.compared <= policy.release_epsilon
+
+    def require_small(self, policy: Policy) -> None:
+        """Refuse what the policy allows to no release.
+
+        Raises
+        ------
+        ApprovalRequiredError
+            With the limit.
+        """
+        if not self.is_small(policy):
+            raise ApprovalRequiredError(
+                f"The policy of this installation allows at most epsilon {policy.release_epsilon:g} for one release, "
+                f"and this one has {self.words.removeprefix('epsilon ')}. Use a smaller {self.too_large}, or "
+                "ask an administrator."
+            )
 
 
-def require_without_approval(policy: Policy, epsilon: float, what: str) -> None:
+def _weight_of(config: RunConfig) -> _Weight:
+    promised, at = promised_epsilon(config), min(config.delta, LARGEST_DELTA)
+    return _Weight(promised, config.delta, promised_epsilon(config, at=at))
+
+
+def require_without_approval(policy: Policy, budget: PrivacyBudget, cost: Cost, what: str) -> None:
     """Refuse a finding or a preview whose epsilon would need an approval, which is for releases.
 
+    Parameters
+    ----------
+    policy : Policy
+    budget : PrivacyBudget
+        As it is stated.
+    cost : Cost
+        What the ledger counts for it.
+    what : str
+        What it is, for the message.
+
     Raises
     ------
     ApprovalRequiredError
     """
-    _require_small(policy, epsilon)
-    if _needs_approval(policy, epsilon):
+    is_small = budget.delta <= LARGEST_DELTA
+    weight = _Weight(budget.epsilon, budget.delta, budget.epsilon if is_small else cost.epsilon(LARGEST_DELTA))
+    weight.require_small(policy)
+    if weight.needs_approval(policy):
         raise ApprovalRequiredError(
             f"Above epsilon {policy.approval_epsilon:g} a second person has to approve, which is possible for a "
-            f"release and not for {what}. Use a smaller epsilon for it."
+            f"release and not for {what} of {weight.words}. Use a smaller {weight.too_large} for it."
         )
 
 
@@ -305,18 +378,21 @@ def _standing(latest: Request | None) -> str:
         return f"That was asked for as request {latest.id}, and is not decided yet: start the run once it is approved."
     if latest.state == "refused":
         return f"Request {latest.id} was refused by {latest.decided_by}: {latest.because}."
-    return f"The approval of request {latest.id} was used by an earlier run: ask for another one."
-
-
-def _above(policy: Policy, epsilon: float) -> str:
+    if latest.state == "used":
+        return f"The approval of request {latest.id} was used by an earlier run: ask for another one."
     return (
-        f"This release has epsilon {epsilon:g}; above {policy.approval_epsilon:g}, a second person has to approve it."
+        f"Request {latest.id} was approved for epsilon {latest.epsilon:g}, before more was shown about these people: "
+        "ask for another one."
     )
 
 
-def _alone(policy: Policy, epsilon: float) -> str:
+def _above(policy: Policy, weight: _Weight) -> str:
+    return f"This release has {weight.words}; above {policy.approval_epsilon:g}, a second person has to approve it."
+
+
+def _alone(policy: Policy, weight: _Weight) -> str:
     return (
-        f"{_above(policy, epsilon)} This installation has only one user, so nobody can. Use a smaller epsilon, or give "
+        f"{_above(policy, weight)} This installation has only one user, so nobody can. Use a smaller epsilon, or give "
         "somebody else the role of approver."
     )
 

@@ -136,8 +136,9 @@ class EarlyCharges:
     def __init__(self, installation: Installation, engine: Engine, intake: Intake, *, access: Access = ITSELF) -> None:
         self._installation, self._engine, self._intake, self.access = installation, engine, intake, access
 
-    def _require_policy(self, epsilon: float) -> None:
-        require_without_approval(self._installation.roles.policy(), epsilon, f"a {self.kind}")
+    def _require_policy(self, budget: PrivacyBudget, cost_of: CostOf) -> None:
+        cost = cost_of(budget.epsilon, budget.delta, budget.neighbours)
+        require_without_approval(self._installation.roles.policy(), budget, cost, f"a {self.kind}")
 
     @use_case(Role.OWNER, about="subject")
     def standing(self, subject: str) -> Work | None:
@@ -160,7 +161,7 @@ class EarlyCharges:
                 ledger_refusal(config, account, budget, ledger, cost_of),
             )
         try:
-            self._require_policy(budget.epsilon)
+            self._require_policy(budget, cost_of)
         except ApprovalRequiredError as error:
             return found._replace(refusal=str(error))
         return found
@@ -207,7 +208,7 @@ class EarlyCharges:
             If it is refused, or the table cannot be read; nothing is charged.
         """
         store, ledger = self._installation.store, self._installation.ledger
-        self._require_policy(budget.epsilon)
+        self._require_policy(budget, cost_of)
         account, _ = store.accounts.ensure(
             config.account, config.schema.neighbours, config.schema.unit, self.access.owner
         )

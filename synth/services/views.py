@@ -267,8 +267,10 @@ _WORDS: Mapping[DecisionKind | RulingKind, Callable[[Mapping[str, Any]], str]] =
     DecisionKind.FROZEN: lambda body: "frozen",
     DecisionKind.THAWED: lambda body: "accepted as complete",
     DecisionKind.OWNER: lambda body: f"handed over to {body['owner']}",
+    DecisionKind.ASKED: lambda body: f"asked for request {body['request']}, epsilon {body['epsilon']:g}",
     DecisionKind.APPROVED: partial(_verdict, "approved"),
     DecisionKind.REFUSED: partial(_verdict, "refused"),
+    DecisionKind.USED: lambda body: f"used the approval of request {body['request']} for the run {body['run']}",
     RulingKind.USER: lambda body: f"{body['name']}: {', '.join(body['roles']) or 'no role'}",
     RulingKind.POLICY: lambda body: f"policy: {'; '.join(Policy(**body).lines)}",
 }

@@ -142,8 +142,10 @@ class DecisionKind(StrEnum):
     FROZEN = "frozen"
     THAWED = "thawed"
     OWNER = "owner"
+    ASKED = "asked"
     APPROVED = "approved"
     REFUSED = "refused"
+    USED = "used"
 
 
 @dataclass(frozen=True, slots=True)
@@ -283,7 +285,6 @@ class EventKind(StrEnum):
     RELEASE_STOPPED = "release-stopped"
     STOP_CLEARED = "stop-cleared"
     STRAY_REMOVED = "stray-removed"
-    APPROVAL_ASKED = "approval-asked"
 
 
 @dataclass(frozen=True, slots=True)

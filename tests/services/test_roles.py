@@ -62,7 +62,7 @@ MATRIX = {
     """,
     "owner auditor admin": "Application: account account_names accounts ledger_rows",
     "owner approver auditor admin": "Approvals: all",
-    "approver": "Approvals: approve refuse",
+    "approver": "Approvals: approve hindrance refuse",
     "auditor admin": """
         Application: check_heads decisions heads
         Stops: all

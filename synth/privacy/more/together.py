@@ -23,15 +23,17 @@ __all__ = ["budgets_of", "epsilon_left", "epsilon_together", "reference_of"]
 _HALVINGS = 16
 
 
-def epsilon_together(config: RunConfig, *, additive_delta: float = 0.0) -> float:
+def epsilon_together(config: RunConfig, *, additive_delta: float = 0.0, at: float | None = None) -> float:
     """Return the largest epsilon that a certificate of this configuration states: budget, finding and previews.
 
     All are added exactly at the delta of the configuration, which is less than the sum of the epsilons, except for a
     tiny finding or preview at a large delta (1e-3), whose allowances can make it a little more. ``additive_delta`` is
-    what the run's own answers add to delta, as a training on samples does.
+    what the run's own answers add to delta, as a training on samples does. ``at`` is another delta at which to state
+    what the same noise is worth; infinity where no epsilon is true there.
     """
     found, neighbours = config.found, config.schema.neighbours
-    if found is None and not config.previews:
+    at = config.delta if at is None or neighbours is Neighbours.CELL else at  # a promise about one cell has no delta
+    if found is None and not config.previews and at == config.delta:
         return config.epsilon
     own = mu_beside(config.epsilon, config.delta, additive_delta) ** 2
     previews = budgets_of(config.previews, neighbours)
@@ -39,7 +41,7 @@ def epsilon_together(config: RunConfig, *, additive_delta: float = 0.0) -> float
         own
         + sum(one.mu_squared for one in previews)
         + (0.0 if found is None else mu_squared_of(found.mu_squared_units)),
-        config.delta,
+        at,
         slack=SLACK_ALLOWANCE * (1 + len(previews)) + (0.0 if found is None else found.slack),
         coordinates=COORDINATE_ALLOWANCE * (1 + len(previews)) + (0 if found is None else found.coordinates),
         additive_delta=additive_delta + (0.0 if found is None else found.additive_delta),
