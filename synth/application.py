@@ -57,7 +57,19 @@ from synth.services.views import (
     ledger_row,
     run_view,
 )
-from synth.store import Account, ChargeState, Event, EventKind, Run, TableState, Work, WorkKind, WorkState, now
+from synth.store import (
+    Account,
+    ChargeState,
+    Event,
+    EventKind,
+    Run,
+    TableState,
+    Work,
+    WorkKind,
+    WorkState,
+    display_name,
+    now,
+)
 from synth.system.machine import require_device
 from synth.system.settings import Settings
 
@@ -286,7 +298,8 @@ class Application:
         """
         if self.access.is_single_user:
             raise InputError("Set up a login first (HERMITAGE_LOGIN): without one, nobody can be told apart here.")
-        others = [user for user, had in self.roles.all().items() if Role.ADMIN in had and user != name.strip()]
+        given = display_name(name, what="The user")
+        others = [user for user, had in self.roles.all().items() if Role.ADMIN in had and user != given]
         if Role.ADMIN not in roles and not others:
             raise InputError("Somebody has to be an administrator. Give the role to somebody else first.")
         self.roles.give(name, roles, who=self.access.name)

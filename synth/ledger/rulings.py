@@ -20,7 +20,10 @@ from synth.names import shown
 from synth.store import SINGLE_USER, Ruling, RulingKind, Store, display_name, now
 from synth.vault.keys import Keys
 
-__all__ = ["Policy", "Role", "Roles", "roles_called"]
+__all__ = ["POLICY_NAME", "Policy", "Role", "Roles", "roles_called"]
+
+POLICY_NAME = "policy"
+"""The name under which limits that follow from the policy are recorded."""
 
 
 class Role(StrEnum):
@@ -133,13 +136,15 @@ class Roles:
         Raises
         ------
         InputError
-            If the name is empty, or the one under which an installation without a login records everything.
+            If the name is empty, or one under which the program itself records something.
         """
         body = {"name": display_name(name, what="The user"), "roles": sorted(set(roles))}
         if body["name"] == SINGLE_USER:
             raise InputError(
                 f"'{SINGLE_USER}' stands for whoever uses an installation without a login: no user can have that name."
             )
+        if body["name"] == POLICY_NAME:
+            raise InputError(f"'{POLICY_NAME}' stands for limits that the policy has set: no user can have that name.")
         self._append(RulingKind.USER, body, who=who)
 
     def set_policy(self, policy: Policy, *, who: str) -> None:

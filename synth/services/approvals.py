@@ -22,7 +22,7 @@ from synth.estimators import promised_epsilon
 from synth.ledger.charging import Approval, answers_of_requests, approvals_used, requests_in
 from synth.ledger.ledger import Ledger
 from synth.ledger.notes import asked_digest
-from synth.ledger.rulings import Policy, Role, Roles
+from synth.ledger.rulings import POLICY_NAME, Policy, Role, Roles
 from synth.ledger.spending import Cost
 from synth.names import one_form, shown
 from synth.privacy.accounting import PrivacyBudget
@@ -398,6 +398,9 @@ def _alone(policy: Policy, weight: _Weight) -> str:
 
 
 def limit_by_policy(ledger: Ledger, account: Account, policy: Policy) -> None:
-    """Give an account without a limit the one that the policy sets, as an entry of its ledger."""
-    if account.epsilon_cap is None and policy.account_epsilon is not None:
-        ledger.set_cap(account.id, epsilon=policy.account_epsilon, delta=policy.account_delta, who="policy")
+    """Give an account that nobody has given a limit the one that the policy sets now, as an entry of its ledger."""
+    decided = [one.who for one in ledger.chain(account.id).decisions if one.kind is DecisionKind.CAP]
+    is_own = decided and decided[-1] != POLICY_NAME
+    limit = policy.account_epsilon, policy.account_delta
+    if not is_own and (account.epsilon_cap, account.delta_cap) != limit:
+        ledger.set_cap(account.id, epsilon=limit[0], delta=limit[1], who=POLICY_NAME)

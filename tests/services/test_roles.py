@@ -14,7 +14,7 @@ from town import CONFIG, TABLE
 
 from synth.application import Application
 from synth.demonstration import CLINIC
-from synth.errors import ConfigError, InputError, LedgerError, NotAllowedError
+from synth.errors import BudgetExceededError, ConfigError, InputError, LedgerError, NotAllowedError
 from synth.ledger.rulings import Policy, Role, roles_called
 from synth.rehearsal.rehearsals import Rehearsals
 from synth.rehearsal.run_estimates import RunEstimates
@@ -259,8 +259,9 @@ def test_a_role_that_was_taken_away_is_gone_at_once_and_nobody_is_left_without_a
     dan.give_roles("anna", [])
     with pytest.raises(NotAllowedError, match="You are 'anna' here, and this needs the role of owner"):
         anna.open_account("town")
-    with pytest.raises(InputError, match="Somebody has to be an administrator"):
-        dan.give_roles("dan", [Role.OWNER])
+    for spelled in ("dan", " dan ", "d\uff41n", "dan\u200b"):  # all of them are given to dan
+        with pytest.raises(InputError, match="Somebody has to be an administrator"):
+            dan.give_roles(spelled, [Role.OWNER])
     dan.give_roles("erin", [Role.ADMIN])
     erin = application.as_user("erin")
     dan.give_roles("dan", [Role.OWNER])
@@ -268,6 +269,8 @@ def test_a_role_that_was_taken_away_is_gone_at_once_and_nobody_is_left_without_a
         dan.users()
     with pytest.raises(InputError, match="'owner' stands for whoever uses an installation without a login"):
         erin.give_roles(" owner ", [Role.OWNER])
+    with pytest.raises(InputError, match="'policy' stands for limits that the policy has set"):
+        erin.give_roles("policy", [Role.ADMIN])
     with pytest.raises(InputError, match="There is no role 'king'"):
         roles_called(["king"])
 
@@ -332,5 +335,13 @@ def test_the_policys_limit_is_that_of_every_account_without_one(application: App
     anna.reserve(parse_config(read_mapping(CONFIG)), table_id=table)
     assert anna.account("town").epsilon_cap == 3.0
     assert ("limit epsilon 3 at delta 1e-06", "policy") in {(one.what, one.who) for one in dan.decisions()}
+    # The limit follows the policy, also below what is spent, until somebody gives the account one of its own.
+    dan.set_policy(Policy(account_epsilon=0.5, account_delta=1e-6))
+    with pytest.raises(BudgetExceededError, match=r"limit for account 'town' is 0\.50 at delta 1e-06"):
+        anna.reserve(parse_config(read_mapping(CONFIG)), table_id=table)
+    assert anna.account("town").epsilon_cap == 0.5
+    dan.set_policy(Policy())
+    assert anna.open_account("town").epsilon_cap is None
     dan.set_cap("town", 5.0, 1e-6)
-    assert anna.account("town").epsilon_cap == 5.0
+    dan.set_policy(Policy(account_epsilon=0.5, account_delta=1e-6))
+    assert anna.open_account("town").epsilon_cap == 5.0
