@@ -162,7 +162,7 @@ def _receive_from(said: dict[str, Any], password: str | None, account: str) -> N
     held = draft()
     try:
         source = DatabaseSource(**said)
-        refuse_unlisted(source, application().settings.databases)
+        refuse_unlisted(source, application().settings)
         form = form_of_rows(source, parse_format({"missing": list(held["format"].get("missing", [""]))}))
         with st.spinner("Reading the table and encrypting it"):
             table = application().intake.receive_from(source, password, account, form)

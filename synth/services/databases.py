@@ -118,8 +118,11 @@ _FILES = {"PGPASSFILE": ".pgpass", "PGSERVICEFILE": ".pg_service.conf"}
 """Files of the client library of PostgreSQL, by the variable that chooses each, and its usual name in the home."""
 
 
-def refuse_unlisted(source: DatabaseSource, allowed: tuple[str, ...]) -> None:
+def refuse_unlisted(source: DatabaseSource, settings: Settings) -> None:
     """Refuse a database that the operator of the server did not list in ``HERMITAGE_DATABASES``.
+
+    A file in the home of the installation is never listed, and neither is an address without a host: with that the
+    client library takes a socket of this machine, where whoever runs the server may be let in without a password.
 
     Raises
     ------
@@ -128,12 +131,13 @@ def refuse_unlisted(source: DatabaseSource, allowed: tuple[str, ...]) -> None:
     """
     if source.connection is not None:  # it names what the operator has set up, or nothing
         return
-    parts = source.address
+    parts, allowed = source.address, settings.databases
     if parts.get_backend_name() == "sqlite":
         place = Path(str(parts.database)).expanduser().resolve()
         listed = any(one.startswith("/") and place.is_relative_to(Path(one).resolve()) for one in allowed)
+        listed &= not place.is_relative_to(settings.home.resolve())
     else:
-        host = parts.query.get("host", parts.host or "localhost")
+        host = parts.query.get("host", parts.host)
         # A list of several hosts, which a driver would try in turn, is never allowed.
         listed = isinstance(host, str) and {host, f"{host}:{parts.port or 5432}"} & set(allowed) != set()
     if not listed:

@@ -158,7 +158,7 @@ def _matching_in(typed: str, roots: Sequence[Path], home: Path) -> list[Path]:
         "HERMITAGE_FOLDERS."
     )
     if not given.is_absolute():
-        raise InputError("Type the whole path, from the first '/', as in /data/claims/2024-*.parquet.")
+        raise InputError("Type the whole path, from the first '/', as in /srv/claims/2024-*.parquet.")
     if ".." in given.parts:
         raise outside
 

@@ -133,7 +133,7 @@ def _folders(variables: Mapping[str, str]) -> tuple[str, ...]:
     if not all(map(os.path.isabs, folders)):
         raise ConfigError(
             "The environment variable HERMITAGE_FOLDERS must be a list of whole paths of folders, separated by commas, "
-            "for example /data/claims,/data/open."
+            "for example /srv/claims,/srv/open."
         )
     return folders
 

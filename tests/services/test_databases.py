@@ -25,9 +25,9 @@ from synth.cli.finding import find_in_document
 from synth.errors import InputError, SynthError, TableError
 from synth.reading.more import database
 from synth.schema import parse_config
-from synth.schema.source import DatabaseSource
+from synth.schema.source import DatabaseAccess, DatabaseSource
 from synth.services.databases import PasswordNeededError, refuse_unlisted, rows_of
-from synth.system.settings import ReaderLimits
+from synth.system.settings import ReaderLimits, Settings
 
 TABLE = 'CREATE TABLE visits (person TEXT, age INTEGER, cost REAL, town VARCHAR(9), "odd %s ""name" TEXT)'
 ROWS: list[tuple[Any, ...]] = [
@@ -400,26 +400,45 @@ def typed_at_a_terminal(folder: Path, arguments: Sequence[str], answer: str) -> 
 
 
 def test_a_server_reads_what_its_operator_lists(tmp_path: Path) -> None:
+    def refuse(source: DatabaseSource, listed: tuple[str, ...]) -> None:
+        refuse_unlisted(source, Settings(home=tmp_path / "a" / "home", database_url="", databases=listed))
+
     inside = DatabaseSource(url=f"sqlite:///{tmp_path}/a/clinic.sqlite", table="visits")
-    refuse_unlisted(inside, (str(tmp_path / "a"),))
+    refuse(inside, (str(tmp_path / "a"),))
     beside = [DatabaseSource(url=f"sqlite:///{tmp_path}/{name}.sqlite", table="visits") for name in ("a/../b", "ab")]
     (tmp_path / "a").mkdir()
     (tmp_path / "a" / "link.sqlite").symlink_to(tmp_path / "b.sqlite")
     beside.append(DatabaseSource(url=f"sqlite:///{tmp_path}/a/link.sqlite", table="visits"))
+    # The database of the installation itself, although the folder around it is listed.
+    beside.append(DatabaseSource(url=f"sqlite:///{tmp_path}/a/home/hermitage.sqlite", table="accounts"))
     host = DatabaseSource(url="postgresql://me@db.example.org/clinic", table="visits")
-    refuse_unlisted(host, ("db.example.org",))
-    refuse_unlisted(host, ("db.example.org:5432",))
-    refuse_unlisted(DatabaseSource(url=f"postgresql:///clinic?host={tmp_path}", table="visits"), (str(tmp_path),))
+    refuse(host, ("db.example.org",))
+    refuse(host, ("db.example.org:5432",))
+    refuse(DatabaseSource(url=f"postgresql:///clinic?host={tmp_path}", table="visits"), (str(tmp_path),))
     for source, listed in (
         *((one, (str(tmp_path / "a"),)) for one in beside),
         (host, ()),
         (host, ("db.example.org:5433", "example.org")),
         (DatabaseSource(url="postgresql:///clinic", table="visits"), ("db.example.org",)),
+        # Without a host it is a socket of this machine, which lets the user of the server in.
+        (DatabaseSource(url="postgresql:///clinic", table="visits"), ("localhost",)),
         (DatabaseSource(url="postgresql://a/b?host=c&host=a", table="visits"), ("a", "c")),
         (DatabaseSource(url="postgresql://a/b?host=a,c", table="visits"), ("a",)),
     ):
         with pytest.raises(InputError, match="HERMITAGE_DATABASES"):
-            refuse_unlisted(source, listed)
+            refuse(source, listed)
+
+
+def test_whoever_types_an_address_gets_no_certificate_of_the_server() -> None:
+    url = "postgresql://reader@db.example.org/clinic"
+    typed = database.connection_options(DatabaseAccess(url=url))
+    assert {typed["passfile"], typed["sslcert"], typed["sslkey"]} == {"/dev/null", "/dev/null/none"}
+    files = {"PGPASSFILE": "/etc/hermitage/pgpass", "PGSERVICEFILE": "/etc/hermitage/services"}
+    named = database.connection_options(DatabaseAccess.of_connection("claims", url, files))
+    assert named["passfile"] == files["PGPASSFILE"]
+    assert not {"sslcert", "sslkey"} & set(named)
+    own = DatabaseAccess.of_connection("claims", f"{url}?sslcert=/etc/hermitage/reader.crt", files)
+    assert database.connection_options(own)["sslcert"] == "/etc/hermitage/reader.crt"
 
 
 def test_nothing_of_the_table_lies_in_clear(place: Place, tmp_path: Path, incoming: Path) -> None:

@@ -470,6 +470,9 @@ class _PostgreSQL:
 _MOST_DIGITS = 38
 """Digits of the longest decimals in Parquet; longer ones are texts."""
 
+_NO_FILE = f"{os.devnull}/none"
+"""A path at which there is no file, ever; with no path, libpq would take the usual one."""
+
 _NOTICED = {"keepalives": 1, "keepalives_idle": 30, "keepalives_interval": 10, "keepalives_count": 3}
 """A server that vanishes without a word is noticed after a minute, in seconds and numbers of libpq."""
 
@@ -480,6 +483,31 @@ _SESSION = {
     "extra_float_digits": "1",
     "lock_timeout": "15s",
 }
+
+
+def connection_options(access: DatabaseAccess) -> dict[str, Any]:
+    """Return how a database of PostgreSQL is opened.
+
+    Only a connection that an administrator has named finds what lets the server in: passwords and client certificates
+    in their usual places are not for whoever types an address.
+    """
+    parts, is_named = access.address, bool(access.files_of_passwords)
+    options: dict[str, Any] = {
+        "host": parts.host,
+        "port": parts.port,
+        "user": parts.username,
+        "password": access.password,
+        "dbname": parts.database,
+        "passfile": access.files_of_passwords.get("PGPASSFILE", os.devnull),
+        "sslcert": None if is_named else _NO_FILE,
+        "sslkey": None if is_named else _NO_FILE,
+        "connect_timeout": _CONNECT_SECONDS,
+        "client_encoding": "UTF8",
+        "application_name": "Hermitage",
+        **_NOTICED,
+        **parts.query,
+    }
+    return {name: value for name, value in options.items() if value not in (None, "")}
 
 
 @contextmanager
@@ -493,21 +521,7 @@ def _opened_postgresql(source: DatabaseSource, access: DatabaseAccess, limits: R
         def load(self, data: Any) -> bytes:
             return bytes(data)
 
-    parts = access.address
-    options: dict[str, Any] = {
-        "host": parts.host,
-        "port": parts.port,
-        "user": parts.username,
-        "password": access.password,
-        "dbname": parts.database,
-        "passfile": access.files_of_passwords.get("PGPASSFILE", os.devnull),
-        "connect_timeout": _CONNECT_SECONDS,
-        "client_encoding": "UTF8",
-        "application_name": "Hermitage",
-        **_NOTICED,
-        **parts.query,
-    }
-    with psycopg.connect(**{name: value for name, value in options.items() if value not in (None, "")}) as connection:
+    with psycopg.connect(**connection_options(access)) as connection:
         connection.read_only = True
         connection.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
         settings = _SESSION | {"statement_timeout": f"{math.ceil(limits.wall_seconds)}s"}
