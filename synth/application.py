@@ -19,6 +19,7 @@ from synth.demonstration import NETWORK, Demonstration, demonstration_bytes, dem
 from synth.errors import ApprovalRequiredError, InputError, JobError, SynthError
 from synth.jobs import Engine, engine_of
 from synth.ledger.heads import HeadsChecked, check_heads, heads_text
+from synth.ledger.notes import SEEN_ELSEWHERE
 from synth.ledger.rulings import Policy, Role
 from synth.names import shown
 from synth.privacy.accounting import PrivacyBudget
@@ -59,6 +60,7 @@ from synth.services.views import (
 )
 from synth.store import (
     Account,
+    Charge,
     ChargeState,
     Event,
     EventKind,
@@ -187,7 +189,18 @@ class Application:
         """Return every account with what was spent on it, by name; of an owner, their own."""
         accounts = self._accounts()
         charges = self.ledger.rows_of(tuple(account.id for account in accounts))
-        return [account_view(account, charges[account.id], self.ledger, self.store) for account in accounts]
+        return [self._view_of(account, charges[account.id]) for account in accounts]
+
+    def _view_of(self, account: Account, charges: tuple[Charge, ...]) -> AccountView:
+        """Return an account; whether another owner has taken in one of its tables is for whoever sees both."""
+        view = account_view(account, charges, self.ledger, self.store)
+        if SEEN_ELSEWHERE not in view.notes:
+            return view
+        events = self.store.events.of_account(account.id, EventKind.SAME_TABLE)
+        tables = (self.store.tables[str(event.table_id)] for event in events)
+        sharing = {one.account_id for table in tables for one in (table, *self.vault.twins(table))} - {account.id}
+        seen = self.access.seen(self.store.accounts[name] for name in sharing)
+        return view if seen else replace(view, notes=tuple(note for note in view.notes if note != SEEN_ELSEWHERE))
 
     def _accounts(self) -> list[Account]:
         return self.access.seen(self.store.accounts.all())
@@ -202,7 +215,7 @@ class Application:
             If there is no such account.
         """
         account = self._account(name)
-        return account_view(account, self.ledger.rows(account.id), self.ledger, self.store)
+        return self._view_of(account, self.ledger.rows(account.id))
 
     @use_case(Role.OWNER, about="name")
     def open_account(self, name: str) -> AccountView:

@@ -47,23 +47,9 @@ BESIDE_THE_CHOICE = ("table", "previews")
 SEEN_ELSEWHERE = "the same table was also uploaded under another account; both totals concern the same people"
 
 
-def same_table(accounts: Collection[str], *, others: bool = False) -> str:
-    """Return what the owner is told about a table that was taken in under other accounts too.
-
-    Parameters
-    ----------
-    accounts : collection of str
-        The names of those that are the owner's own.
-    others : bool
-        Whether one of them belongs to another owner, which is not named.
-    """
-    which = (
-        f"the account {min(accounts, default='')}"
-        if len(accounts) == 1
-        else f"the accounts {', '.join(sorted(accounts))}"
-    )
-    if others:
-        which = f"{which} and an account of another owner" if accounts else "an account of another owner"
+def same_table(accounts: Collection[str]) -> str:
+    """Return what the owner is told about a table that was taken in under other accounts of theirs too."""
+    which = f"the account {min(accounts)}" if len(accounts) == 1 else f"the accounts {', '.join(sorted(accounts))}"
     return (
         f"The same table was taken in under {which}. If it is about the same people, use that account: otherwise "
         "neither total includes the other. Only you are told this, because it depends on every row of both."

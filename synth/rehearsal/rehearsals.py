@@ -154,10 +154,15 @@ class Rehearsals:
         Raises
         ------
         TableError
-            If the stand-in is a private table of this installation, or cannot be read as declared.
+            If the stand-in is a private table of the user's, or cannot be read as declared.
         """
         check_config(config)
         self._refuse_private(open_rows)
+        return self._rehearsal(config, open_rows, progress, simulated=simulated)
+
+    def _rehearsal(
+        self, config: RunConfig, open_rows: OpenStandIn, progress: Progress, *, simulated: bool
+    ) -> Rehearsal:
         rehearsed, said = _rehearsed(config, simulated=simulated), _said_of(simulated=simulated)
         progress.phase("Reading")
         view = open_stand_in(rehearsed, open_rows, _key(rehearsed))
@@ -199,6 +204,18 @@ class Rehearsals:
         """
         check_grid(config, grid)
         self._refuse_private(open_rows)
+        return self._grid(config, grid, open_rows, progress, simulated=simulated, watch=watch)
+
+    def _grid(
+        self,
+        config: RunConfig,
+        grid: Grid,
+        open_rows: OpenStandIn,
+        progress: Progress,
+        *,
+        simulated: bool,
+        watch: Callable[[GridRehearsal], None] = lambda found: None,
+    ) -> GridRehearsal:
         rehearsed = _rehearsed(config, simulated=simulated)
 
         def opened(one: RunConfig, among: int) -> OpenedStandIn:
@@ -243,7 +260,7 @@ class Rehearsals:
         JobError
             If this configuration, or a grid about it, is being rehearsed already.
         TableError
-            If the stand-in is a private table of this installation, or too large.
+            If the stand-in is a private table of the user's, or too large.
         """
         if grid is None:
             check_config(config)
@@ -312,7 +329,7 @@ class Rehearsals:
 
     @internal
     def carry_out(self, work_id: str, progress: Progress) -> None:
-        """Do the work of :meth:`start` in this process; errors as :meth:`rehearse`."""
+        """Do the work of :meth:`start`, which has looked for private tables, in this process."""
         work = self._store.work[work_id]
         asked, path = json.loads(str(work.asked)), self._rows_of(work)
         config, simulated = parse_config(json.loads(asked["config"])), bool(asked["simulated"])
@@ -322,10 +339,10 @@ class Rehearsals:
 
         try:
             if asked["grid"] is None:
-                self.rehearse(config, open_rows, progress, simulated=simulated)
+                self._rehearsal(config, open_rows, progress, simulated=simulated)
             else:
                 grid = Grid.from_dict(asked["grid"])
-                self.rehearse_grid(config, grid, open_rows, progress, simulated=simulated)
+                self._grid(config, grid, open_rows, progress, simulated=simulated)
             self._store.work.advance(work_id, WorkState.REPORTED)
         finally:
             path.unlink(missing_ok=True)
@@ -372,11 +389,12 @@ class Rehearsals:
             while piece := stream.read(_PIECE):
                 seen.update(piece)
         twins = self._store.tables.with_fingerprint(seen.hexdigest())
-        if twins:
-            account = self._store.accounts[twins[0].account_id].name
+        # Of another owner's table nothing is said, not even that it is this one: that depends on every row of it.
+        own = self.access.own(self._store.accounts[twin.account_id] for twin in twins)
+        if own:
             raise TableError(
-                f"This table was uploaded as a private table of the account '{account}', so it cannot be a stand-in. "
-                "Rehearse on public rows."
+                f"This table was uploaded as a private table of the account '{own[0].name}', so it cannot be a "
+                "stand-in. Rehearse on public rows."
             )
 
     def _placed(self, config: RunConfig) -> RunConfig:

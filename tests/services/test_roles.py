@@ -14,8 +14,10 @@ from town import CONFIG, TABLE
 
 from synth.application import Application
 from synth.demonstration import CLINIC
-from synth.errors import BudgetExceededError, ConfigError, InputError, LedgerError, NotAllowedError
+from synth.errors import BudgetExceededError, ConfigError, InputError, LedgerError, NotAllowedError, TableError
+from synth.ledger.notes import SEEN_ELSEWHERE
 from synth.ledger.rulings import Policy, Role, roles_called
+from synth.progress import NullProgress
 from synth.rehearsal.rehearsals import Rehearsals
 from synth.rehearsal.run_estimates import RunEstimates
 from synth.schema import parse_config
@@ -178,6 +180,15 @@ def _needed(method: Any) -> list[str]:
     return [name for name, one in named if one.default is empty and one.kind not in kinds]
 
 
+class _BegunError(Exception):
+    """A rehearsal has begun."""
+
+
+class _Beginning(NullProgress):
+    def phase(self, name: str, steps: int | None = None) -> None:
+        raise _BegunError
+
+
 def test_an_owner_sees_only_their_own(application: Application) -> None:
     """Tables, drafts, runs and accounts of another owner are on no list, and an address of one leads nowhere."""
     config = parse_config(read_mapping(CONFIG))
@@ -206,11 +217,22 @@ def test_an_owner_sees_only_their_own(application: Application) -> None:
     assert dict(anna.begun.find(begun).body) == {"account": "later"}  # type: ignore[union-attr]
     with pytest.raises(NotAllowedError, match="belongs to another owner"):
         otto.intake.receive(io.BytesIO(TABLE), account="town", name="people.csv")
-    # The same table under an account of their own: nothing names the account of the other owner.
+    # The same table under an account of their own: that another owner has exactly these rows is told to neither.
     own = otto.intake.receive(io.BytesIO(TABLE), account="village", name="people.csv")
-    assert own.same_table is not None
-    assert "another owner" in own.same_table
-    assert "town" not in own.same_table
+    assert own.same_table is None
+    assert anna.intake.table(table).same_table is None
+    views = [*otto.accounts(), *anna.accounts(), otto.account("village")]
+    assert not any(SEEN_ELSEWHERE in view.notes for view in views)
+    assert all(SEEN_ELSEWHERE in view.notes for view in application.as_user("dan").accounts())
+    # Neither does a stand-in tell; of one's own table it does.
+    otto.intake.delete_table(own.table_id)
+    other = TABLE.replace(b"0,north", b"1,north", 1)
+    anna.intake.receive(io.BytesIO(other), account="town", name="people.csv")
+    with pytest.raises(_BegunError):
+        otto.rehearsals.rehearse(config, lambda: io.BytesIO(other), _Beginning())
+    for user, account in ((anna, "town"), (otto, "village")):
+        with pytest.raises(TableError, match=f"a private table of the account '{account}'"):
+            user.rehearsals.rehearse(config, lambda: io.BytesIO(TABLE), _Beginning())
     # And the run of a table that is another's is refused, whatever account it names.
     with pytest.raises(NotAllowedError):
         otto.latest_run(table)
