@@ -20,7 +20,7 @@ from synth.errors import ApprovalRequiredError, InputError, JobError, SynthError
 from synth.jobs import Engine, engine_of
 from synth.ledger.heads import HeadsChecked, check_heads, heads_text
 from synth.ledger.notes import SEEN_ELSEWHERE
-from synth.ledger.rulings import Policy, Role
+from synth.ledger.rulings import INSTALLATION, Policy, Role
 from synth.names import shown
 from synth.privacy.accounting import PrivacyBudget
 from synth.rehearsal.rehearsals import Rehearsals
@@ -64,6 +64,7 @@ from synth.store import (
     ChargeState,
     Event,
     EventKind,
+    LedgerHead,
     Run,
     TableState,
     Work,
@@ -79,6 +80,8 @@ __all__ = ["Application"]
 
 
 _USUAL_READING = Reading()
+
+_OF_INSTALLATION = "users and policy"
 
 
 class Application:
@@ -686,13 +689,18 @@ class Application:
 
     @use_case(Role.AUDITOR, Role.ADMIN)
     def heads(self) -> str:
-        """Return the head of every ledger, as lines of text to keep elsewhere."""
-        return heads_text(self.ledger.heads())
+        """Return the head of every ledger, and of the decisions about users and policy, as lines to keep elsewhere."""
+        return heads_text([*((head, _OF_INSTALLATION) for head in self.roles.heads()[-1:]), *self.ledger.heads()])
 
     @use_case(Role.AUDITOR, Role.ADMIN)
     def check_heads(self, text: str) -> HeadsChecked:
         """Compare heads that were kept elsewhere with the ledgers as they are."""
-        return check_heads(text, self.store.accounts.all(), self.ledger.chain)
+
+        def links_of(identity: str) -> Sequence[LedgerHead]:
+            return self.roles.heads() if identity == INSTALLATION else self.ledger.chain(identity).links
+
+        names = {account.id: account.name for account in self.store.accounts.all()}
+        return check_heads(text, names | {INSTALLATION: _OF_INSTALLATION}, links_of)
 
     @use_case(Role.ADMIN)
     def enter_release(self, bundle: BinaryIO, *, who: str) -> Entered:

@@ -8,12 +8,11 @@ back.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from synth.errors import InputError, LedgerError, TableError
-from synth.ledger.chain import Chain
 from synth.store import Account, LedgerHead
 from synth.vault.sealing import SealedFiles
 
@@ -85,58 +84,61 @@ class HeadsChecked:
 
 
 def heads_text(heads: Iterable[tuple[LedgerHead, str]]) -> str:
-    """Return the head of each account's ledger, one line each; it contains no amounts spent and no keys.
+    """Return the head of each chain, one line each; it contains no amounts spent and no keys.
 
     Parameters
     ----------
     heads : iterable of (LedgerHead, str)
-        Each account's head and name.
+        Each chain's head, and the name of its account.
     """
     lines = [f"{head.account_id} {head.count} {head.decisions} {head.digest} {name}" for head, name in heads]
     return "\n".join([_FIRST_LINE, *lines]) + "\n"
 
 
-def check_heads(text: str, accounts: Iterable[Account], chain_of: Callable[[str], Chain]) -> HeadsChecked:
-    """Compare noted heads with the ledger as it is: every noted entry must still be in it.
+def check_heads(text: str, names: Mapping[str, str], links_of: Callable[[str], Sequence[LedgerHead]]) -> HeadsChecked:
+    """Compare noted heads with the chains as they are: every noted entry must still be in its own.
 
     Parameters
     ----------
     text : str
         What :func:`heads_text` wrote.
-    accounts : iterable of Account
-        All accounts.
-    chain_of : callable
-        Returns the checked chain of an account, by its id.
+    names : mapping of str to str
+        The name of every chain, by its id.
+    links_of : callable
+        Returns all heads that a checked chain ever had, oldest first, by its id.
 
     Raises
     ------
     InputError
         If the text is not what :func:`heads_text` wrote.
     """
-    known = {account.id: account for account in accounts}
     lines, ok = [], True
-    for head, name in _parsed(text):
-        account = known.get(head.account_id)
-        if account is None:
-            lines.append(f"MISSING: the account '{name}' is not in this installation.")
+    for head, noted in _parsed(text):
+        name = names.get(head.account_id)
+        if name is None:
+            lines.append(f"MISSING: the account '{noted}' is not in this installation.")
             ok = False
             continue
         try:
-            chain = chain_of(account.id)
+            links = links_of(head.account_id)
         except LedgerError as error:
             lines.append(f"ALTERED: {error}")
             ok = False
             continue
-        if chain.holds(head):
-            more = len(chain.links) - 1 - chain.links.index(head)
-            lines.append(f"complete: '{account.name}' has everything that was noted, and {more} more entries.")
+        if head in links:
+            more = len(links) - 1 - links.index(head)
+            lines.append(f"complete: '{name}' has everything that was noted, and {more} more entries.")
         else:
             lines.append(
-                f"BEHIND: '{account.name}' lacks entries that were noted, or has others: {head.count} rows of charges "
-                f"were noted, and it has {chain.head.count}."
+                f"BEHIND: '{name}' lacks entries that were noted, or has others: {_entries(head)} were noted, and it "
+                f"has {_entries(links[-1]) if links else 0}."
             )
             ok = False
     return HeadsChecked(ok, tuple(lines))
+
+
+def _entries(head: LedgerHead) -> int:
+    return head.count + head.decisions
 
 
 def _parsed(text: str) -> list[tuple[LedgerHead, str]]:

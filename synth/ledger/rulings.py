@@ -2,8 +2,8 @@
 
 Every decision is an entry with who made it and when, linked to the one before it by a digest under a key of the
 installation, as the entries of an account are (:mod:`synth.ledger.chain`). Someone who can write to the database, but
-does not have the key, can neither give a role nor change the policy without being noticed; cutting off the latest
-entries is not noticed.
+does not have the key, can neither give a role nor change the policy without being noticed; only heads kept elsewhere
+(:mod:`synth.ledger.heads`) show that the latest entries were cut off.
 """
 
 from __future__ import annotations
@@ -17,10 +17,13 @@ from typing import Any
 from synth.errors import ConfigError, InputError, LedgerError
 from synth.ledger.chain import keyed
 from synth.names import shown
-from synth.store import SINGLE_USER, Ruling, RulingKind, Store, display_name, now
+from synth.store import SINGLE_USER, LedgerHead, Ruling, RulingKind, Store, display_name, now
 from synth.vault.keys import Keys
 
-__all__ = ["POLICY_NAME", "Policy", "Role", "Roles", "roles_called"]
+__all__ = ["INSTALLATION", "POLICY_NAME", "Policy", "Role", "Roles", "roles_called"]
+
+INSTALLATION = "installation"
+"""What stands for the id of an account in heads of the chain of decisions about the whole installation."""
 
 POLICY_NAME = "policy"
 """The name under which limits that follow from the policy are recorded."""
@@ -121,6 +124,10 @@ class Roles:
     def rulings(self) -> tuple[Ruling, ...]:
         """Return every decision, oldest first. Errors as :meth:`all`."""
         return self._checked(self._store.rulings.all())
+
+    def heads(self) -> tuple[LedgerHead, ...]:
+        """Return every head that this chain ever had, oldest first; none before the first decision."""
+        return tuple(LedgerHead(INSTALLATION, 0, one.digest, one.id) for one in self.rulings())
 
     def give(self, name: str, roles: Iterable[Role], *, who: str) -> None:
         """Give a user exactly these roles; none takes the last away, and what the user has begun goes to nobody.

@@ -318,6 +318,26 @@ def test_whoever_writes_a_role_into_the_database_is_noticed(application: Applica
             application.as_user(user).account_names()
 
 
+def test_heads_kept_elsewhere_show_that_the_latest_decisions_were_cut_off(application: Application) -> None:
+    """A role that was taken away is there again if the decision is deleted; the chain before it is whole."""
+    dan, carla = application.as_user("dan"), application.as_user("carla")
+    dan.give_roles("ben", [])
+    noted = carla.heads()
+    assert carla.check_heads(noted).lines == (
+        "complete: 'users and policy' has everything that was noted, and 0 more entries.",
+    )
+    with application.store.writing() as connection:
+        connection.execute(text("DROP TRIGGER rulings_no_delete"))
+        connection.execute(text("DELETE FROM rulings WHERE id = (SELECT max(id) FROM rulings)"))
+    assert application.as_user("ben").approvals.all() == ()  # they may again
+    found = carla.check_heads(noted)
+    assert not found.ok
+    assert found.lines[0].startswith("BEHIND: 'users and policy' lacks entries that were noted")
+    # Nor does another decision in its place pass for it.
+    dan.set_policy(Policy(release_epsilon=1.0))
+    assert not carla.check_heads(noted).ok
+
+
 def test_the_database_itself_refuses_to_change_a_ruling(application: Application) -> None:
     for change in ("UPDATE rulings SET who = 'x'", "DELETE FROM rulings"):
         with pytest.raises(Exception, match="rulings is append-only"), application.store.writing() as connection:
