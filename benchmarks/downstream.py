@@ -27,7 +27,7 @@ import argparse
 import os
 import sys
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -47,7 +47,8 @@ from synth.reports.tree_predictors import quiet_and_single
 from synth.schema import CategoryColumn, Schema
 
 LEARNT_FROM = 20_000
-TESTED_ON = 20_000
+"""Most rows to learn from, and to test on."""
+
 LEFT_OUT_SEED = 20_261_120
 TWELVE = tuple(name for name in CLASSIFIERS if name != "hist_gradient_boosting")
 PAPER, SOUND = "paper", "sound"
@@ -158,14 +159,25 @@ def prepared(name: str, convention: str, seed: int) -> tuple[Table, np.ndarray]:
     return undersampled(table, test, paper.kept, seed) if convention == PAPER and paper.kept < 1.0 else (table, test)
 
 
-def scored(table: Table, codes: np.ndarray, test: np.ndarray, seed: int) -> dict[str, object]:
-    """Train the twelve and return every measure by classifier, and the means."""
+def scored(
+    table: Table,
+    codes: np.ndarray,
+    test: np.ndarray,
+    seed: int,
+    *,
+    names: Sequence[str] = TWELVE,
+    at_most: int = LEARNT_FROM,
+) -> dict[str, object]:
+    """Train the twelve, or those of ``names``, and return every measure by classifier, and the means.
+
+    They learn from, and are tested on, no more than ``at_most`` rows.
+    """
     label = table.label or ""
     features, target = Features.of(table.schema, label), Target.of(table.schema, label)
     random = np.random.default_rng(seed)
     made, real = list(codes.T), list(test.T)
-    learnt = random.permutation(target.usable(made))[:LEARNT_FROM]
-    tested = random.permutation(target.usable(real))[:TESTED_ON]
+    learnt = random.permutation(target.usable(made))[:at_most]
+    tested = random.permutation(target.usable(real))[:at_most]
     rows, labels = features.matrix(made, learnt), target.values(made, learnt).astype(np.int64)
     matrix, truth = features.matrix(real, tested), target.values(real, tested).astype(np.int64)
     classes, counts = np.unique(truth, return_counts=True)
@@ -173,7 +185,7 @@ def scored(table: Table, codes: np.ndarray, test: np.ndarray, seed: int) -> dict
     once = resampled(tested, 0, seed)
     found: dict[str, dict[str, float]] = {}
     with quiet_and_single():
-        for name in TWELVE:
+        for name in names:
             guess = classify(CLASSIFIERS[name], rows, labels, matrix, asked, seed=seed)
             hard = (guess.classes[:, None] == asked).astype(np.float64)
             soft = class_measures(truth, guess.classes, guess.scores, asked, once)

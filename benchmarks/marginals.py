@@ -46,16 +46,17 @@ from tables import TABLES, Table, load
 from synth.generators import GENERATORS
 
 HERE = Path(__file__).resolve().parent
-CONTROL, FLOOR, AIM = "independent", "bootstrap", "aim"
+CONTROL, FLOOR, AIM, MST = "independent", "bootstrap", "aim", "mst"
 PEERS = {
     AIM: "aim/aim.py",
+    MST: "aim/mst.py",
     "margnet": "margnet.py",
     "tab-pe": "tab_pe.py",
     "datasynthesizer": "datasynthesizer/datasynthesizer.py",
 }
 """Programs of other methods, below ``peers``; each has its README there."""
 
-OWN_PYTHON = (AIM, "datasynthesizer")
+OWN_PYTHON = (AIM, MST, "datasynthesizer")
 """Those that have an environment of their own, which their ``setup`` makes."""
 
 ALPHAS = (1, 2, 3, 4)
@@ -116,7 +117,7 @@ def source_of(generator: str) -> str:
 
 def python_of(generator: str, asked: argparse.Namespace) -> Path:
     """Return the program that runs a method."""
-    if generator == AIM:
+    if generator in (AIM, MST):
         return Path(asked.aim_python)
     folder = HERE.parent / "build" / "peers" / generator
     return folder / "bin" / "python" if generator in OWN_PYTHON else Path(sys.executable)

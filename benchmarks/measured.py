@@ -1,6 +1,6 @@
 """Run one command and print what it used, as JSON; small, because a process inherits its parent's peak memory.
 
-python benchmarks/measured.py CPU_SECONDS_LIMIT COMMAND ...
+python benchmarks/measured.py CPU_SECONDS[:MIB] COMMAND ...
 """
 
 from __future__ import annotations
@@ -13,10 +13,13 @@ import sys
 
 
 def main() -> None:
-    limit = int(float(sys.argv[1]))
+    seconds, _, mebibytes = sys.argv[1].partition(":")
+    limit = int(float(seconds))
 
     def limited() -> None:
         resource.setrlimit(resource.RLIMIT_CPU, (limit, limit + 5))
+        if mebibytes:
+            resource.setrlimit(resource.RLIMIT_DATA, (int(mebibytes) * 2**20,) * 2)
 
     process = subprocess.Popen(sys.argv[2:], stdout=subprocess.DEVNULL, preexec_fn=limited)
     _, status, used = os.wait4(process.pid, 0)

@@ -21,7 +21,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import numpy as np
 from cell import synthetic, write_folder
-from downstream import LEARNT_FROM, SOUND, TESTED_ON, TWELVE, prepared
+from downstream import LEARNT_FROM, SOUND, TWELVE, prepared
 from numpy.typing import NDArray
 from sklearn.metrics import roc_auc_score
 from tables import Table
@@ -52,7 +52,7 @@ def areas(table: Table, rows: NDArray[np.integer], test: NDArray[np.integer], se
     random = np.random.default_rng(seed)
     made, real = list(rows.T), list(test.T)
     learnt = random.permutation(target.usable(made))[:LEARNT_FROM]
-    tested = random.permutation(target.usable(real))[:TESTED_ON]
+    tested = random.permutation(target.usable(real))[:LEARNT_FROM]
     seen, labels = features.matrix(made, learnt), target.values(made, learnt).astype(np.int64)
     unseen, truth = features.matrix(real, tested), target.values(real, tested).astype(np.int64)
     classes = np.unique(truth)

@@ -49,6 +49,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 import numpy as np
 from cell import made
 from dp_hp_printed import REAL
+from kept import Kept
 from numpy.typing import NDArray
 
 from synth.errors import ConfigError, PrivacyError, SynthError
@@ -278,30 +279,6 @@ QUICK_FIRST = ("cervical", "credit", "isolet", "covtype", "adult", "intrusion", 
 PARTS = ("table1", "table2", "figure3")
 
 
-class Kept:
-    """The cells that are done, in a file of JSON lines; the last line of a cell counts."""
-
-    def __init__(self, path: Path) -> None:
-        self._path = path
-        self.results: dict[Cell, dict[str, Any]] = {}
-        if path.exists():
-            for line in path.read_text(encoding="utf-8").splitlines():
-                record = json.loads(line)
-                self.results[Cell(**record["cell"])] = record["result"]
-
-    def put(self, cell: Cell, result: dict[str, Any]) -> None:
-        """Keep the result of a cell."""
-        self.results[cell] = result
-        self._path.parent.mkdir(parents=True, exist_ok=True)
-        with self._path.open("a", encoding="utf-8") as stream:
-            stream.write(json.dumps({"cell": asdict(cell), "result": result}) + "\n")
-
-    @property
-    def seconds(self) -> float:
-        """CPU seconds of all cells together."""
-        return sum(float(result["cpu_seconds"]) for result in self.results.values())
-
-
 def in_a_process(cell: Cell, limit: float, in_parts: int) -> dict[str, Any] | None:
     """Measure a cell in a process of its own; return None if it was stopped at the limit of its CPU seconds."""
     with tempfile.TemporaryDirectory() as scratch:
@@ -335,7 +312,7 @@ def measured(cell: Cell) -> dict[str, Any]:
     return found
 
 
-def run(kept: Kept, wanted: Iterable[Cell], *, hours: float, seconds: float) -> None:
+def run(kept: Kept[Cell], wanted: Iterable[Cell], *, hours: float, seconds: float) -> None:
     """Measure the cells that are missing, as long as time is left."""
     began = time.monotonic()
     for cell in wanted:
@@ -387,7 +364,7 @@ def main() -> None:
         return
     from paper_again_pages import lines, write
 
-    kept = Kept(asked.kept)
+    kept = Kept(asked.kept, Cell)
     if asked.write:
         write(kept.results)
         return

@@ -29,7 +29,7 @@ import numpy as np
 from cell import synthetic, write_folder
 from metrics import mean_total_variation
 from numpy.typing import NDArray
-from tables import Table, _read, _text, load
+from tables import Table, _text, load, read
 
 from synth.generators.round_values import long_numbers
 from synth.schema import ModelledColumn, NumberColumn
@@ -59,7 +59,7 @@ def loaded(name: str) -> Table:
         replace(one, step=steps[one.name]) if isinstance(one, NumberColumn) and one.name in steps else one
         for one in columns()
     ]
-    table = _read(name, finer, label, _text(Path(os.environ["HERMITAGE_DATA"]) / file))
+    table = read(name, finer, label, _text(Path(os.environ["HERMITAGE_DATA"]) / file))
     return replace(table, schema=replace(table.schema, row_count="private", number_of_units=None))
 
 

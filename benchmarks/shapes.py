@@ -11,8 +11,8 @@ from synth.schema import NumberColumn
 
 def values_of(column: NumberColumn, codes: NDArray[np.integer]) -> NDArray[np.float64]:
     """Return the numbers that codes stand for; missing is not a number."""
-    printed = [column.low + column.step * k for k in range(column.levels)] + list(column.special)
-    return np.array([*printed, *([np.nan] if column.missing else [])])[codes]
+    others = np.array([*column.special, *([np.nan] if column.missing else [])])
+    return np.concatenate([column.low + column.step * np.arange(column.levels), others])[codes]
 
 
 def shape_distances(table: Table, real: NDArray[np.integer], synthetic: NDArray[np.integer]) -> dict[str, object]:

@@ -9,7 +9,12 @@ Public by construction: each is drawn from fixed seeds, the same bytes on every 
 - ``g10``, ``g30``: numbers with one dense covariance (a Wishart one; four factors) in thirty equal places, labelled by
   the sign of the last; 50,000 and 5,000 rows;
 - ``heaps``: numbers as people write them: 62 % of incomes are divisible by 1,000, 98.5 % of fares by half, two in five
-  blood pressures end in 0, densities are five; 20,000 and 5,000 rows.
+  blood pressures end in 0, densities are five; 20,000 and 5,000 rows;
+- ``incomes``: amounts of people, of which many are nothing and few are large, declared from 0 to 10 million; 8,000 and
+  4,000 rows;
+- ``shops``: sales by product, brand, shop and town, 20 to 400 codes each; 12,000 and 6,000 rows.
+
+``amounts``, ``sales`` and ``gaussian`` draw other such tables from other seeds.
 """
 
 from __future__ import annotations
@@ -95,6 +100,80 @@ def heaps() -> Made:
     return columns, pd.DataFrame(made), 20_000
 
 
+def amounts(seed: int, *, rows: int = 12_000) -> Made:
+    """Draw amounts of people: earned, saved and cost, each nothing for some, with tails that go on.
+
+    What is expected of an amount follows from columns that are seen; the seed draws by how much, how many have none,
+    and how heavy the tails are. The bounds are those that are written when nobody looks.
+    """
+    random = np.random.default_rng([2026, seed])
+    age = np.clip(random.gamma(9.0, 5.0, rows), 16, 100).round().astype(np.int64)
+    sector = random.choice(12, rows, p=random.dirichlet(np.full(12, 2.0)))
+    region = random.choice(8, rows)
+    degree = (random.random(rows) < 0.2 + 0.4 * (sector % 3 == 0)).astype(np.int64)
+    by_sector, by_region = random.normal(0, 0.3, 12), random.normal(0, 0.15, 8)
+    wealth = random.normal(size=rows)
+    spread, idle, well = random.uniform(0.5, 0.9), random.uniform(0.08, 0.2), random.uniform(0.5, 0.7)
+    seen = by_sector[sector] + by_region[region] + 0.4 * degree - ((age - 48) / 30.0) ** 2
+    earned = np.exp(10.3 + seen + spread * wealth) * (random.random(rows) >= idle + 0.3 * (age > 66))
+    saved = 2000 * (random.pareto(random.uniform(1.6, 2.4), rows) + 0.1) * np.exp(0.6 * wealth + (age - 45) / 40)
+    saved *= random.random(rows) >= 0.25
+    ill = random.random(rows) >= well - (age - 45) / 150
+    cost = np.exp(6.2 + (age - 45) / 35 + 1.4 * random.normal(size=rows)) * ill
+    chance = 1 / (1 + np.exp(-(2.0 * (cost > 1500) - 2.2 * (earned > 30_000) + 1.2 * (sector % 4 == 2) - 0.6)))
+    columns: list[Column] = [
+        NumberColumn("age", 0, 120, 1),
+        CategoryColumn("sector", tuple(f"s{k}" for k in range(12))),
+        CategoryColumn("region", tuple(f"r{k}" for k in range(8))),
+        CategoryColumn("degree", ("0", "1")),
+        *(NumberColumn(name, 0, 10_000_000, 1) for name in ("earned", "saved", "cost")),
+        CategoryColumn(LABEL, ("0", "1")),
+    ]
+    made = {
+        "age": age,
+        "sector": [f"s{k}" for k in sector],
+        "region": [f"r{k}" for k in region],
+        "degree": degree,
+        **{
+            name: np.clip(values, 0, 10_000_000).round().astype(np.int64)
+            for name, values in {"earned": earned, "saved": saved, "cost": cost}.items()
+        },
+        LABEL: (random.random(rows) < chance).astype(np.int64),
+    }
+    return columns, pd.DataFrame(made), rows * 2 // 3
+
+
+def sales(seed: int, *, products: int = 400, shops: int = 60, rows: int = 18_000) -> Made:
+    """Draw sales: columns of many codes that follow from each other, most of them rare."""
+    random = np.random.default_rng([2027, seed])
+    brand_of, group_of = random.integers(0, 50, products), random.integers(0, 20, products)
+    town_of, county_of = random.integers(0, shops // 2, shops), random.integers(0, 12, shops // 2)
+    popular = 1 / np.arange(1, products + 1) ** random.uniform(0.8, 1.1)
+    shop = random.choice(shops, rows, p=random.dirichlet(np.full(shops, 1.0)))
+    group_liked = random.dirichlet(np.full(20, 0.5), 12)
+    liked = popular * group_liked[county_of[town_of[shop]]][:, group_of]
+    chosen = (random.random((rows, 1)) * liked.sum(axis=1, keepdims=True) > np.cumsum(liked, axis=1)).sum(axis=1)
+    product = np.minimum(chosen, products - 1)
+    price = np.exp(random.normal(3, 1, products))[product]
+    amount = np.clip(price * random.integers(1, 4, rows), 0.5, 2000)
+    hour = np.clip(random.normal(10 + 6 * (group_of[product] % 2), 2.5), 0, 23).round().astype(np.int64)
+    weekday, payment = random.integers(0, 7, rows), (amount > 40).astype(np.int64) + random.integers(0, 3, rows)
+    returned_of = random.uniform(0.02, 0.6, 50)
+    returned = random.random(rows) < returned_of[brand_of[product]] * (0.7 + 0.6 * (payment == 3))
+    cells = {
+        "product": product, "brand": brand_of[product], "group": group_of[product], "shop": shop,
+        "town": town_of[shop], "county": county_of[town_of[shop]], "weekday": weekday, "hour": hour,
+        "payment": payment,
+    }  # fmt: skip
+    many = {"product": products, "brand": 50, "group": 20, "shop": shops, "town": shops // 2, "county": 12}
+    many |= {"weekday": 7, "hour": 24, "payment": 4}
+    columns: list[Column] = [CategoryColumn(name, tuple(f"{name}{k}" for k in range(many[name]))) for name in cells]
+    columns += [NumberColumn("amount", 0, 5000, 0.5), CategoryColumn(LABEL, ("0", "1"))]
+    made: dict[str, object] = {name: [f"{name}{k}" for k in codes] for name, codes in cells.items()}
+    made |= {"amount": (amount * 2).round() / 2, LABEL: returned.astype(np.int64)}
+    return columns, pd.DataFrame(made), rows * 2 // 3
+
+
 def _causes(random: np.random.Generator, n_rows: int) -> NDArray[np.float64]:
     numbers = np.zeros((n_rows, 8))
     for at in range(8):
@@ -145,4 +224,6 @@ SIMULATED: dict[str, Callable[[], Made]] = {
     "g10": partial(gaussian, 10, 0, 1),
     "g30": partial(gaussian, 30, 4, 2),
     "heaps": heaps,
+    "incomes": partial(amounts, 1),
+    "shops": partial(sales, 1),
 }

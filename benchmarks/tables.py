@@ -6,7 +6,7 @@ import gzip
 import io
 import json
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -125,7 +125,7 @@ def private_pgm(data: Path) -> Table:
     return Table("codes", Schema(columns), "income>50K", rows.to_numpy(dtype=np.int64), every_code=True)
 
 
-def _read(
+def read(
     name: str,
     columns: list[Column],
     label: str,
@@ -156,7 +156,7 @@ def _adult(data: Path, file: str = "adult.data.gz") -> Table:
     config = synth.load_config(ROOT / "examples" / "adult.yaml")
     columns = list(config.schema.columns)
     form = config.test_format if file.startswith("adult.test") else config.format
-    return _read("adult", columns, "income", data / "adult" / file, form)
+    return read("adult", columns, "income", data / "adult" / file, form)
 
 
 def _text(path: Path, **options: object) -> pd.DataFrame:
@@ -165,51 +165,51 @@ def _text(path: Path, **options: object) -> pd.DataFrame:
 
 def _cervical(data: Path) -> Table:
     rows = _text(data / "cervical" / "risk_factors_cervical_cancer.csv").replace("?", "")
-    return _read("cervical", declared.cervical(), "Biopsy", rows)
+    return read("cervical", declared.cervical(), "Biopsy", rows)
 
 
 def _letters(data: Path, part: str = "train") -> Table:
     rows = _text(data / "artificial_characters" / f"artificial-characters_{part}.csv.gz")
-    return _read("artificial_characters", declared.letters(), "Class", rows)
+    return read("artificial_characters", declared.letters(), "Class", rows)
 
 
 def _simulated(name: str, *, tested: bool = False) -> Table:
     columns, rows, learnt = SIMULATED[name]()
-    return _read(name, columns, LABEL, rows[learnt:] if tested else rows[:learnt])
+    return read(name, columns, LABEL, rows[learnt:] if tested else rows[:learnt])
 
 
 def _titanic(data: Path) -> Table:
-    return _read("titanic", declared.titanic(), "Survived", _text(data / "titanic" / "titanic.csv"))
+    return read("titanic", declared.titanic(), "Survived", _text(data / "titanic" / "titanic.csv"))
 
 
 def _wine(data: Path, colour: str, first: int | None = None) -> Table:
     rows = _text(data / "wine_quality" / f"winequality-{colour}.csv", sep=";").iloc[:first]
-    return _read(f"wine_{first or colour}", declared.wine(), "quality", rows)
+    return read(f"wine_{first or colour}", declared.wine(), "quality", rows)
 
 
 def _insurance(data: Path) -> Table:
-    return _read("insurance", declared.insurance(), "smoker", _text(data / "insurance" / "insurance.csv"))
+    return read("insurance", declared.insurance(), "smoker", _text(data / "insurance" / "insurance.csv"))
 
 
 def _creditcard(data: Path) -> Table:
     rows = _text(data / "creditcard_fraud_sample" / "creditcard_sample.csv.gz")
-    return _read("creditcard", declared.creditcard(), "Class", rows)
+    return read("creditcard", declared.creditcard(), "Class", rows)
 
 
 def _covtype(data: Path) -> Table:
     rows = _text(data / "covtype_sample" / "covtype_train.csv.gz")
-    return _read("covtype", declared.covtype(), "Cover_Type", rows)
+    return read("covtype", declared.covtype(), "Cover_Type", rows)
 
 
 def _census(data: Path) -> Table:
     folder = data / "census_income_kdd"
     columns = declared.census(folder / "census-income.names")
     form = TableFormat(header=False, names=tuple(column.name for column in columns), separator=",", missing=("?",))
-    return _read("census", columns, "income", folder / "census-income.test.gz", form)
+    return read("census", columns, "income", folder / "census-income.test.gz", form)
 
 
-def _census_extract(data: Path) -> Table:
-    """Read 24 columns of every tenth row, industry and occupation each with the group of which it is a part."""
+def census_part(data: Path, name: str, kept: Collection[str], first: int = 0) -> Table:
+    """Read some columns of every tenth row, counted from one of them."""
     whole = declared.census(data / "census_income_kdd" / "census-income.names")
     texts = _text(
         data / "census_income_kdd" / "census-income.test.gz",
@@ -218,21 +218,22 @@ def _census_extract(data: Path) -> Table:
         sep=r",\s*",
         engine="python",
     )
-    texts = texts.iloc[::10][:9_160].replace("?", "")[list(CENSUS_EXTRACT)]
+    listed = [column for column in whole if column.name in kept]
+    texts = texts.iloc[first::10][:9_160].replace("?", "")[[name for name in kept if name in texts]]
     texts["income"] = texts["income"].str.strip()
-    return _read("census_extract", [column for column in whole if column.name in CENSUS_EXTRACT], "income", texts)
+    return read(name, listed, "income", texts)
 
 
 def _network(data: Path) -> Table:
     rows = _text(data / "kddcup99_10pct" / "kddcup.data_10_percent.gz", header=None, names=list(ORDER))
-    return _read("kddcup99", network(), "kind", rows.iloc[::8].iloc[:60_000])
+    return read("kddcup99", network(), "kind", rows.iloc[::8].iloc[:60_000])
 
 
 def _diabetes(data: Path, rows_per_unit: int) -> Table:
     rows = _text(data / "diabetes130" / "diabetic_data.csv.gz").replace("?", "")
     unit = PrivacyUnit(protects="patient", rows_per_unit=rows_per_unit, id_column="patient_nbr")
     name = "diabetes130" if rows_per_unit > 1 else "diabetes130_one_stay"
-    return _read(name, declared.diabetes(), "readmitted", rows, unit=unit)
+    return read(name, declared.diabetes(), "readmitted", rows, unit=unit)
 
 
 def _isolet(data: Path) -> Table:
@@ -243,7 +244,7 @@ def _isolet(data: Path) -> Table:
     rows = pd.DataFrame({f"f{k}": [f"{value:.2f}" for value in features[:, k]] for k in range(features.shape[1])})
     rows["letter"] = file["Y"].ravel().astype(int).astype(str)
     columns = declared.numbers("\n".join(f"f{k}: -1 1 0.01" for k in range(features.shape[1])))
-    return _read("isolet", [*columns, declared.category("letter", declared.counted(1, 26))], "letter", rows)
+    return read("isolet", [*columns, declared.category("letter", declared.counted(1, 26))], "letter", rows)
 
 
 CENSUS_EXTRACT = (
@@ -272,12 +273,13 @@ CENSUS_EXTRACT = (
     "weeks worked in year",
     "income",
 )
+"""24 columns, industry and occupation each with the group of which it is a part."""
 
 RAW: dict[str, Callable[[Path], Table]] = {
     "adult": _adult,
     "artificial_characters": _letters,
     "census": _census,
-    "census_extract": _census_extract,
+    "census_extract": lambda data: census_part(data, "census_extract", CENSUS_EXTRACT),
     "cervical": _cervical,
     "covtype": _covtype,
     "creditcard": _creditcard,
@@ -291,7 +293,7 @@ RAW: dict[str, Callable[[Path], Table]] = {
     "wine_red": lambda data: _wine(data, "red"),
     "wine_white": lambda data: _wine(data, "white"),
     **{name: lambda _data, name=name: _simulated(name) for name in SIMULATED},
-    **{name: lambda _data, name=name: _read(name, *CODED[name]()) for name in CODED},
+    **{name: lambda _data, name=name: read(name, *CODED[name]()) for name in CODED},
 }
 """Raw tables by name, each with the function that reads it."""
 
@@ -326,7 +328,7 @@ def load_split(name: str, *, neighbours: str, seed: int) -> tuple[Table, NDArray
 
 def read_again(table: Table, rows: pd.DataFrame) -> Table:
     """Read rows that a run made, cells as texts, back into the codes of the table they were made from."""
-    return _read(table.name, list(table.schema.modelled), table.label or "", rows)
+    return read(table.name, list(table.schema.modelled), table.label or "", rows)
 
 
 def split(table: Table, seed: int) -> tuple[Table, NDArray[np.int64]]:

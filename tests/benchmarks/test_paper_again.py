@@ -11,8 +11,9 @@ import numpy as np
 import paper_again
 import paper_again_pages as pages
 import pytest
+from kept import Kept
 from metrics import mean_total_variation, printed_total_variation
-from paper_again import ADD_REMOVE, FLOOR, MOST_SECONDS, PART, REPLACE, Cell, Kept, Rows
+from paper_again import ADD_REMOVE, FLOOR, MOST_SECONDS, PART, REPLACE, Cell, Rows
 
 from synth.errors import ConfigError
 from synth.generators import GENERATORS
@@ -81,12 +82,12 @@ def test_a_stopped_run_goes_on_and_begins_nothing_after_its_time(
 
     monkeypatch.setattr(paper_again, "in_a_process", measured)
     cells, path = [replace(CELL, seed=seed) for seed in range(4)], tmp_path / "kept.jsonl"
-    paper_again.run(Kept(path), cells[:2], hours=8.0, seconds=60.0)
-    paper_again.run(Kept(path), cells, hours=1.5, seconds=60.0)
+    paper_again.run(Kept(path, Cell), cells[:2], hours=8.0, seconds=60.0)
+    paper_again.run(Kept(path, Cell), cells, hours=1.5, seconds=60.0)
     assert [cell.seed for cell, _ in asked] == [0, 1, 2]
-    paper_again.run(Kept(path), cells, hours=8.0, seconds=0.0)
+    paper_again.run(Kept(path, Cell), cells, hours=8.0, seconds=0.0)
     assert len(asked) == 3
-    kept = Kept(path)
+    kept = Kept(path, Cell)
     assert kept.seconds == 5400.0
     assert pages.values(kept.results, "right3", trained_on="independent") == pytest.approx([0.0, 0.1, 0.2])
     said = capsys.readouterr().out
@@ -125,7 +126,7 @@ def test_every_part_has_every_generator_and_what_it_is_compared_with() -> None:
 
 
 def test_the_page_is_what_the_command_writes_from_the_kept_figures() -> None:
-    results = Kept(paper_again.KEPT).results
+    results = Kept(paper_again.KEPT, Cell).results
     page = (ROOT / pages.PAGE).read_text(encoding="utf-8")
     assert page.partition(pages.BEGIN)[2].partition(pages.END)[0] == f"\n\n{pages.section(results)}\n"
     assert (ROOT / pages.PICTURE).read_text(encoding="utf-8") == pages.picture(results)

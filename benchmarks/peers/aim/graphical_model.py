@@ -22,11 +22,14 @@ SAFE_RANGE = 600.0
 
 @dataclass(frozen=True)
 class Measurement:
-    """Noisy counts of the cells of a few columns (ascending), and the standard deviation of one count's noise."""
+    """Noisy counts of the cells of a few columns (ascending), and the standard deviation of a count's noise.
+
+    One for all cells, or one for each.
+    """
 
     columns: Columns
     table: Table
-    noise_std: float
+    noise_std: float | Table
 
 
 def _axes_without(clique: Columns, kept: Columns) -> tuple[int, ...]:
@@ -93,7 +96,7 @@ class GraphicalModel:
         self.sizes = sizes
         self.total = total or 1.0
         self._total_is_public = total is not None
-        self._merged: dict[Columns, tuple[float, Table]] = {}
+        self._merged: dict[Columns, tuple[Table, Table]] = {}
         self.parameters: dict[Columns, Table] = {}
         self._layout: _Layout | None = None
         self._totals = [0.0, 0.0]
@@ -112,7 +115,7 @@ class GraphicalModel:
 
     def add(self, measurement: Measurement) -> None:
         """Take a measurement in; those of one set are averaged by precision, which leaves the squared loss the same."""
-        columns, precision = measurement.columns, measurement.noise_std**-2
+        columns, precision = measurement.columns, np.asarray(measurement.noise_std) ** -2.0
         if columns in self._merged:
             before, table = self._merged[columns]
             weight = precision / (precision + before)
@@ -121,7 +124,7 @@ class GraphicalModel:
             self._merged[columns] = (precision, measurement.table)
             self._layout = None
         if not self._total_is_public:
-            precision_of_sum = precision / measurement.table.size
+            precision_of_sum = 1.0 / float(np.broadcast_to(1.0 / precision, measurement.table.shape).sum())
             self._totals[0] += precision_of_sum * float(measurement.table.sum())
             self._totals[1] += precision_of_sum
             self.total = max(1.0, self._totals[0] / self._totals[1])
@@ -136,8 +139,9 @@ class GraphicalModel:
         self._projected = {}
         marginals = self._propagate(self.parameters)
         loss, slopes = self._loss(marginals)
-        # The loss is smooth with the sum of precisions in the distance of total variation: this step is always safe.
-        safest = 1.0 / (self.total * sum(precision for precision, _ in self._merged.values()))
+        # The loss is smooth with the sum of precisions, the largest of each table, in the distance of total variation:
+        # this step is always safe.
+        safest = 1.0 / (self.total * sum(float(precision.max()) for precision, _ in self._merged.values()))
         step, grow = self._step or 2.0 * safest, True
         for _ in range(iterations):
             directions = self._on_maximal(slopes)
