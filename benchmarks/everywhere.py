@@ -138,8 +138,13 @@ def code_of(method: str) -> str:
         paths = [*own.rglob("*.py"), *generators.glob("*.py"), *(HERE.parent / "synth" / "models").rglob("*.py")]
     digest = hashlib.sha256()
     for path in sorted(set(paths)):
-        digest.update(f"{path.name}\n{_statements(path.read_text(encoding='utf-8'))}\n".encode())
+        digest.update(f"{path.name}\n{_of_file(path)}\n".encode())
     return digest.hexdigest()[:10]
+
+
+@functools.cache
+def _of_file(path: Path) -> str:
+    return _statements(path.read_text(encoding="utf-8"))
 
 
 def _statements(source: str) -> str:
@@ -200,7 +205,9 @@ def scores(table: Table, codes: NDArray[np.integer], bins: NDArray[np.integer], 
     """
     real = table.binned(table.codes)
     found: dict[str, Any] = {
-        f"tv{many}": mean_total_variation(real, bins, table.sizes, many, at_most=SETS) for many in (2, 3)
+        f"tv{many}": mean_total_variation(real, bins, table.sizes, many, at_most=SETS)
+        for many in (2, 3)
+        if many <= len(table.sizes)
     }
     shapes = shape_distances(replace(table, every_code=False), table.codes, codes)
     found |= {name: shapes[name] for name in ("ks", "correlation") if name in shapes}
