@@ -2,7 +2,9 @@
 
 A declaration says what an owner knows without looking: the codebook that is published with a table, and round bounds
 that hold for any such table. Rows are drawn by public seeds: at most ``at_most`` of a table, and a third of them to
-test on where no test file is published. Nothing that is held back is read by anything but ``everywhere.py --last``.
+test on where no test file is published. Nothing that is held back is read by anything but ``everywhere.py --last``,
+and nothing of it has been used here before: other columns and rows of a survey, tables that come with libraries,
+pictures in a form of their own, and simulations of other seeds.
 """
 
 from __future__ import annotations
@@ -18,7 +20,8 @@ import numpy as np
 import pandas as pd
 import tables
 from numpy.typing import NDArray
-from simulated_tables import LABEL, Made, amounts, gaussian, sales
+from pictures import mnist
+from simulated_tables import LABEL, Made, amounts, connections, gaussian, sales, structural_tree
 from tables import CENSUS_EXTRACT, TESTS, Table
 
 from synth.schema import Column
@@ -181,18 +184,62 @@ def digits() -> list[Column]:
     return [*declared.numbers(pixels), declared.category("digit", declared.counted(0, 9))]
 
 
-def _families() -> Table:
-    """Read the columns that ``census_extract`` leaves out, and three of it, of other rows."""
-    names = [column.name for column in declared.census(_data() / "census_income_kdd" / "census-income.names")]
-    shared = ("age", "sex", "income")
-    kept = [name for name in names if name not in CENSUS_EXTRACT or name in shared]
-    return tables.census_part(_data(), "families", kept, first=4)
+MOVES = (
+    "region of previous residence",
+    "state of previous residence",
+    "migration code-change in msa",
+    "migration code-change in reg",
+    "migration code-move within reg",
+    "live in this house 1 year ago",
+    "migration prev res in sunbelt",
+    "year",
+)
+"""Codes of a survey about where people lived a year before."""
+
+
+def _origins() -> Table:
+    """Read the columns that are in neither ``census_extract`` nor ``moves``, and four of the first."""
+    folder = _data() / "census_income_kdd"
+    shared = ("age", "sex", "weeks worked in year", "income")
+    names = [column.name for column in declared.census(folder / "census-income.names")]
+    kept = [name for name in names if name in shared or name not in (*CENSUS_EXTRACT, *MOVES)]
+    return tables.census_part(_data(), "origins", kept, first=4)
+
+
+def _moves() -> Table:
+    kept = ("sex", "race", "marital stat", *MOVES, "income")
+    return tables.census_part(_data(), "moves", kept, first=7, label="live in this house 1 year ago")
+
+
+def _countries() -> Table:
+    """Read what comes with plotly: how long people live, how many there are and what they produce."""
+    import plotly.data
+
+    columns = [
+        *declared.numbers("year: 1900 2050 1\nlifeExp: 0 120 0.1\npop: 0 2000000000 1000\ngdpPercap: 0 1000000 1"),
+        declared.category("continent", "Africa Americas Asia Europe Oceania"),
+    ]
+    rows = plotly.data.gapminder()[[column.name for column in columns]].astype(str)
+    return tables.read("countries", columns, "continent", rows)
+
+
+def _strokes() -> Table:
+    """Read the test pictures of MNIST, 16 pixels to a number."""
+    pictures = mnist(_data())
+    grey = pictures.test.reshape(-1, 7, 4, 7, 4).mean(axis=(2, 4)).reshape(-1, 49)
+    columns = [
+        *declared.numbers("\n".join(f"p{at}: 0 255 1" for at in range(49))),
+        declared.category("digit", declared.counted(0, 9)),
+    ]
+    cells = np.column_stack([np.rint(255 * grey).astype(np.int64), pictures.test_labels])
+    rows = pd.DataFrame(cells, columns=[column.name for column in columns]).astype(str)
+    return tables.read("strokes", columns, "digit", rows)
 
 
 _KINDS = (
     "people of a census",
     "codes of a survey",
-    "patients, a few hundred, of whom few are ill",
+    "patients, a few hundred",
     "few columns with amounts",
     "a few hundred rows of numbers",
     "thousands of numbers, many classes or rare ones",
@@ -228,20 +275,20 @@ _OPEN = (
 )  # fmt: skip
 
 _LAST = (
-    Listed("families", _KINDS[0], "UCI census income (KDD), the columns that census_extract lacks, other rows",
-           _families),
-    Listed("hospital", _KINDS[1], "UCI diabetes 130-US hospitals, one stay of each patient, 20,000 patients",
-           _known("diabetes130_one_stay"), at_most=20_000),
+    Listed("origins", _KINDS[0], "UCI census income (KDD): families, parents' countries and veterans, every tenth row",
+           _origins),
+    Listed("moves", _KINDS[1], "UCI census income (KDD): codes of who moved, every tenth row", _moves),
     Listed("nuclei", _KINDS[2], "scikit-learn, load_breast_cancer",
            _shipped("nuclei", "load_breast_cancer", nuclei, "benign")),
-    Listed("titanic", _KINDS[3], "passengers of the Titanic", _known("titanic")),
+    Listed("countries", _KINDS[3], "gapminder, as it comes with plotly", _countries),
     Listed("cultivars", _KINDS[4], "scikit-learn, load_wine",
            _shipped("cultivars", "load_wine", cultivars, "cultivar")),
-    Listed("creditcard", _KINDS[5], "card payments (ULB), a sample with all frauds", _known("creditcard")),
+    Listed("strokes", _KINDS[5], "MNIST, its test pictures, 16 pixels to a number", _strokes),
     Listed("digits", _KINDS[6], "scikit-learn, load_digits", _shipped("digits", "load_digits", digits, "digit")),
-    Listed("artificial_characters", _KINDS[7], "UCI artificial characters, its training and its test file",
-           _known("artificial_characters"), tests="artificial_characters"),
-    Listed("xor3", _KINDS[8], "simulated: the parity of three of eight numbers", _known("xor3"), tests="xor3"),
+    Listed("connections", _KINDS[7], "simulated: services, bytes and rates, rare kinds of fault",
+           _drawn("connections", functools.partial(connections, 2))),
+    Listed("rules", _KINDS[8], "simulated as scm_tree, from another seed",
+           _drawn("rules", functools.partial(structural_tree, 2_011))),
     Listed("g20", _KINDS[9], "simulated: twenty numbers of another covariance",
            _drawn("g20", functools.partial(gaussian, 20, 3, 2_011)), at_most=20_000),
     Listed("claims", _KINDS[10], "simulated as incomes, from another seed",

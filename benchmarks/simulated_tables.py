@@ -14,7 +14,8 @@ Public by construction: each is drawn from fixed seeds, the same bytes on every 
   4,000 rows;
 - ``shops``: sales by product, brand, shop and town, 20 to 400 codes each; 12,000 and 6,000 rows.
 
-``amounts``, ``sales`` and ``gaussian`` draw other such tables from other seeds.
+``structural_tree``, ``gaussian``, ``amounts`` and ``sales`` draw other such tables from other seeds, and
+``connections`` draws what machines note down.
 """
 
 from __future__ import annotations
@@ -41,9 +42,9 @@ def parity(among: int) -> Made:
     return _columns("x", 8, (0, 1, 0.001)), _rows("x", numbers, label), 20_000
 
 
-def structural_tree() -> Made:
+def structural_tree(seed: int = 7) -> Made:
     """Draw numbers that cause each other, labelled by a tree of cuts."""
-    random = np.random.default_rng(7)
+    random = np.random.default_rng(seed)
     numbers = _causes(random, 25_000)
     label = np.zeros(len(numbers), dtype=np.int64)
     _cut(random, numbers, np.arange(len(numbers)), 6, label)
@@ -172,6 +173,53 @@ def sales(seed: int, *, products: int = 400, shops: int = 60, rows: int = 18_000
     made: dict[str, object] = {name: [f"{name}{k}" for k in codes] for name, codes in cells.items()}
     made |= {"amount": (amount * 2).round() / 2, LABEL: returned.astype(np.int64)}
     return columns, pd.DataFrame(made), rows * 2 // 3
+
+
+def connections(seed: int, *, rows: int = 18_000) -> Made:
+    """Draw connections between machines: services, bytes of which most are nothing, rates, and rare kinds of fault."""
+    random = np.random.default_rng([2028, seed])
+    kinds = np.array([0.62, 0.28, 0.06, 0.025, 0.012, 0.003])
+    kind = random.choice(len(kinds), rows, p=kinds)
+    service_of = random.dirichlet(np.full(30, 0.15), len(kinds))
+    flag_of = random.dirichlet(np.full(8, 0.3), len(kinds))
+    service, flag = (
+        (random.random((rows, 1)) > np.cumsum(each, axis=1)[kind][:, :-1]).sum(axis=1) for each in (service_of, flag_of)
+    )
+    silent, size = random.uniform(0.05, 0.98, len(kinds)), random.uniform(4, 9, len(kinds))
+    sent, received = (
+        np.exp(size[kind] + shift + 1.5 * random.normal(size=rows)) * (random.random(rows) >= silent[kind])
+        for shift in (0.0, 1.0)
+    )
+    lasted = np.exp(random.normal(3, 2, rows)) * (random.random(rows) < 0.15)
+    busy = random.uniform(1, 400, len(kinds))[kind]
+    many = np.clip(random.gamma(1.5, busy / 1.5), 0, 511)
+    cells: dict[str, object] = {
+        "service": [f"s{k}" for k in service],
+        "flag": [f"f{k}" for k in flag],
+        "logged in": (random.random(rows) < 0.8 * (kind == 0)).astype(np.int64),
+        "lasted": np.clip(lasted, 0, 100_000).round().astype(np.int64),
+        "sent": np.clip(sent, 0, 1_000_000).round().astype(np.int64),
+        "received": np.clip(received, 0, 1_000_000).round().astype(np.int64),
+        "many": many.round().astype(np.int64),
+        "same service": np.clip(many * random.beta(4, 1, rows), 0, 511).round().astype(np.int64),
+    }
+    columns: list[Column] = [
+        CategoryColumn("service", tuple(f"s{k}" for k in range(30))),
+        CategoryColumn("flag", tuple(f"f{k}" for k in range(8))),
+        CategoryColumn("logged in", ("0", "1")),
+        NumberColumn("lasted", 0, 100_000, 1),
+        NumberColumn("sent", 0, 1_000_000, 1),
+        NumberColumn("received", 0, 1_000_000, 1),
+        NumberColumn("many", 0, 511, 1),
+        NumberColumn("same service", 0, 511, 1),
+    ]
+    for name in ("errors", "refused", "same port", "other hosts"):
+        ends = random.choice([0.15, 1.0, 8.0], (len(kinds), 2))
+        cells[name] = [f"{rate:.2f}" for rate in random.beta(*ends[kind].T)]
+        columns.append(NumberColumn(name, 0, 1, 0.01))
+    cells[LABEL] = [f"k{k}" for k in kind]
+    columns.append(CategoryColumn(LABEL, tuple(f"k{k}" for k in range(len(kinds)))))
+    return columns, pd.DataFrame(cells), rows * 2 // 3
 
 
 def _causes(random: np.random.Generator, n_rows: int) -> NDArray[np.float64]:

@@ -208,7 +208,7 @@ def _census(data: Path) -> Table:
     return read("census", columns, "income", folder / "census-income.test.gz", form)
 
 
-def census_part(data: Path, name: str, kept: Collection[str], first: int = 0) -> Table:
+def census_part(data: Path, name: str, kept: Collection[str], *, first: int = 0, label: str = "income") -> Table:
     """Read some columns of every tenth row, counted from one of them."""
     whole = declared.census(data / "census_income_kdd" / "census-income.names")
     texts = _text(
@@ -221,7 +221,7 @@ def census_part(data: Path, name: str, kept: Collection[str], first: int = 0) ->
     listed = [column for column in whole if column.name in kept]
     texts = texts.iloc[first::10][:9_160].replace("?", "")[[name for name in kept if name in texts]]
     texts["income"] = texts["income"].str.strip()
-    return read(name, listed, "income", texts)
+    return read(name, listed, label, texts)
 
 
 def _network(data: Path) -> Table:
