@@ -50,11 +50,18 @@ def read_folder(folder: Path) -> tuple[Schema, str | None, dict[str, np.ndarray]
 
 
 def synthetic(
-    folder: Path, generator: str, options: dict[str, object], budget: tuple[float, float], rows: int, seed: int
+    folder: Path,
+    generator: str,
+    options: dict[str, object],
+    budget: tuple[float, float],
+    rows: int,
+    seed: int,
+    *,
+    groups: tuple[str, ...] = (),
 ) -> np.ndarray:
-    """Return the codes of one synthetic table, made at a budget of (epsilon, delta)."""
+    """Return the codes of one synthetic table, made at a budget of (epsilon, delta); ``groups`` are compared."""
     schema, label, codes, units = read_folder(folder)
-    return made(schema, label, codes, units, generator, options, budget, rows, seed)
+    return made(schema, label, codes, units, generator, options, budget, rows, seed, groups=groups)
 
 
 def made(
@@ -67,13 +74,15 @@ def made(
     budget: tuple[float, float],
     rows: int,
     seed: int,
+    *,
+    groups: tuple[str, ...] = (),
 ) -> np.ndarray:
     """Return the codes of one synthetic table, as :func:`synthetic`, from columns of codes."""
     table = PrivateTable.from_codes(schema, codes, unit_ids=units)
     session = PrivateSession(table, PrivacyBudget(*budget, schema.neighbours))
     if not schema.rows_are_public:
         session.count_rows(share=ROW_COUNT_SHARE)
-    task = GeneratorTask(schema=schema, label=label, seed=seed, device="cpu")
+    task = GeneratorTask(schema=schema, label=label, seed=seed, device="cpu", groups=groups)
     fitted = make(generator, task, options).fit(session, NullProgress())
     return fitted.sample(rows, seed).astype(np.int32)
 

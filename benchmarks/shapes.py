@@ -11,8 +11,12 @@ from synth.schema import NumberColumn
 
 def values_of(column: NumberColumn, codes: NDArray[np.integer]) -> NDArray[np.float64]:
     """Return the numbers that codes stand for; missing is not a number."""
-    others = np.array([*column.special, *([np.nan] if column.missing else [])])
-    return np.concatenate([column.low + column.step * np.arange(column.levels), others])[codes]
+    # Not by a table of all values: ten million of them are declared soon.
+    others = np.array([*column.special, np.nan])
+    beyond = np.maximum(codes - column.levels, 0)
+    return np.where(
+        codes < column.levels, column.low + column.step * codes, others[np.minimum(beyond, len(others) - 1)]
+    )
 
 
 def shape_distances(table: Table, real: NDArray[np.integer], synthetic: NDArray[np.integer]) -> dict[str, object]:

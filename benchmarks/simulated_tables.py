@@ -16,6 +16,16 @@ Public by construction: each is drawn from fixed seeds, the same bytes on every 
 
 ``structural_tree``, ``gaussian``, ``amounts`` and ``sales`` draw other such tables from other seeds, and
 ``connections`` draws what machines note down.
+
+Small and large tables (``EXTREMES``), as codes. In each, every other column goes with one hidden number, and so does
+the label; the others are unrelated to everything. Categories are as frequent as Zipf's law has it, in an order that
+says nothing, and every third column lacks some cells:
+
+- ``few5``, ``few15``, ``few40``: 300 rows, categories of 2 to 12 values and numbers declared from 0 to 10 million of
+  which a third is 0 and the rest lognormal;
+- ``sixty_2k``, ``sixty_20k``, ``sixty_200k``: 60 columns of 30 values;
+- ``codes_2k``, ``codes_20k``, ``codes_200k``: 12 columns of 5,000 categories;
+- ``five_million``: 5 million rows of 15 columns, as ``few15``.
 """
 
 from __future__ import annotations
@@ -26,6 +36,7 @@ from functools import partial
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
+from scipy.special import ndtr
 
 from synth.schema import CategoryColumn, Column, NumberColumn
 
@@ -222,6 +233,35 @@ def connections(seed: int, *, rows: int = 18_000) -> Made:
     return columns, pd.DataFrame(cells), rows * 2 // 3
 
 
+def extreme(rows: int, columns: int, size: int | None) -> tuple[list[Column], NDArray[np.int64]]:
+    """Draw codes of which every other column, and the label, go with one hidden number.
+
+    ``size`` categories each; without it, one column in three is a number declared far too wide, and categories are few.
+    """
+    random = np.random.default_rng([20_261_129, rows, columns])
+    hidden = random.normal(size=rows).astype(np.float32)
+    declared: list[Column] = []
+    codes = np.zeros((rows, columns), dtype=np.int64)
+    for at in range(columns - 1):
+        tie = 0.8 if at % 2 == 0 else 0.0
+        own = tie * hidden + (1 - tie**2) ** 0.5 * random.normal(size=rows).astype(np.float32)
+        missing = at % 3 == 2
+        if size is None and at % 3 == 1:
+            amounts = np.clip(np.exp(8 + 1.2 * own), 0, 10_000_000).astype(np.int64)
+            codes[:, at] = np.where(random.random(rows) < 1 / 3, 0, amounts)
+            declared.append(NumberColumn(f"c{at}", 0, 10_000_000, 1))
+            continue
+        many = size or (2, 3, 5, 8, 12)[at % 5]
+        shares = np.cumsum(1 / np.arange(1, many + 1))
+        ranks = np.searchsorted(shares[:-1] / shares[-1], ndtr(own), side="right")
+        codes[:, at] = random.permutation(many)[ranks]
+        if missing:
+            codes[random.random(rows) < 0.03, at] = many  # the code of a missing cell follows those of the values
+        declared.append(CategoryColumn(f"c{at}", tuple(f"v{k}" for k in range(many)), missing=missing))
+    codes[:, -1] = hidden + 0.7 * random.normal(size=rows) > 0.6
+    return [*declared, CategoryColumn(LABEL, ("0", "1"))], codes
+
+
 def _causes(random: np.random.Generator, n_rows: int) -> NDArray[np.float64]:
     numbers = np.zeros((n_rows, 8))
     for at in range(8):
@@ -275,3 +315,11 @@ SIMULATED: dict[str, Callable[[], Made]] = {
     "incomes": partial(amounts, 1),
     "shops": partial(sales, 1),
 }
+
+EXTREMES: dict[str, Callable[[], tuple[list[Column], NDArray[np.int64]]]] = {
+    **{f"few{columns}": partial(extreme, 300, columns, None) for columns in (5, 15, 40)},
+    **{f"sixty_{rows}k": partial(extreme, 1000 * rows, 60, 30) for rows in (2, 20, 200)},
+    **{f"codes_{rows}k": partial(extreme, 1000 * rows, 12, 5000) for rows in (2, 20, 200)},
+    "five_million": partial(extreme, 5_000_000, 15, None),
+}
+"""Declared columns and codes; nobody writes them out as texts to read them in again."""

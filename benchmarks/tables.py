@@ -16,7 +16,7 @@ import pandas as pd
 from coded import CODED
 from declared_network import ORDER, network
 from numpy.typing import NDArray
-from simulated_tables import LABEL, SIMULATED
+from simulated_tables import EXTREMES, LABEL, SIMULATED
 
 import synth
 from synth.generators.coarse_grid import CoarseGrid, coarse_grid
@@ -178,6 +178,11 @@ def _simulated(name: str, *, tested: bool = False) -> Table:
     return read(name, columns, LABEL, rows[learnt:] if tested else rows[:learnt])
 
 
+def _extreme(name: str) -> Table:
+    columns, codes = EXTREMES[name]()
+    return Table(name, Schema(tuple(columns)), LABEL, codes)
+
+
 def _titanic(data: Path) -> Table:
     return read("titanic", declared.titanic(), "Survived", _text(data / "titanic" / "titanic.csv"))
 
@@ -187,8 +192,9 @@ def _wine(data: Path, colour: str, first: int | None = None) -> Table:
     return read(f"wine_{first or colour}", declared.wine(), "quality", rows)
 
 
-def _insurance(data: Path) -> Table:
-    return read("insurance", declared.insurance(), "smoker", _text(data / "insurance" / "insurance.csv"))
+def _insurance(data: Path, first: int | None = None) -> Table:
+    rows = _text(data / "insurance" / "insurance.csv").iloc[:first]
+    return read(f"insurance_{first}" if first else "insurance", declared.insurance(), "smoker", rows)
 
 
 def _creditcard(data: Path) -> Table:
@@ -286,6 +292,7 @@ RAW: dict[str, Callable[[Path], Table]] = {
     "diabetes130": lambda data: _diabetes(data, 3),
     "diabetes130_one_stay": lambda data: _diabetes(data, 1),
     "insurance": _insurance,
+    "insurance_300": lambda data: _insurance(data, 300),
     "isolet": _isolet,
     "kddcup99": _network,
     "titanic": _titanic,
@@ -294,6 +301,7 @@ RAW: dict[str, Callable[[Path], Table]] = {
     "wine_white": lambda data: _wine(data, "white"),
     **{name: lambda _data, name=name: _simulated(name) for name in SIMULATED},
     **{name: lambda _data, name=name: read(name, *CODED[name]()) for name in CODED},
+    **{name: lambda _data, name=name: _extreme(name) for name in EXTREMES},
 }
 """Raw tables by name, each with the function that reads it."""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from pathlib import Path
 from types import SimpleNamespace
@@ -17,6 +18,7 @@ from sensitivity import AS_IT_IS, changed, set_to, show, title_of, value_of
 from tables import Table
 
 from synth.generators import GENERATORS, hermite, row_network
+from synth.generators.adaptive.whole_rows import sets_are_few
 from synth.generators.hermite import dp_hp
 from synth.schema import CategoryColumn, NumberColumn, Schema, YesNoColumn
 
@@ -55,7 +57,9 @@ def test_a_share_that_is_doubled_stays_a_share() -> None:
 
 
 def test_a_constant_that_one_table_feels_is_named(capsys: pytest.CaptureFixture[str]) -> None:
-    asked = argparse.Namespace(generator="dp-hp", tables=["scm_tree", "wine_white"], seeds=[1, 2])
+    asked = argparse.Namespace(
+        generator="dp-hp", tables=["scm_tree", "wine_white"], seeds=[1, 2], factors=sensitivity.FACTORS
+    )
     constants = [one for one in hermite.CONSTANTS if one.name in ("gamma", "split")]
     done = {}
     for name, factor in (AS_IT_IS, *((one.name, factor) for one in constants for factor in sensitivity.FACTORS)):
@@ -74,7 +78,7 @@ def test_a_constant_that_one_table_feels_is_named(capsys: pytest.CaptureFixture[
 
 def test_what_one_seed_alone_says_is_felt_by_no_table(capsys: pytest.CaptureFixture[str]) -> None:
     """A variance of two degrees of freedom is hardly known: five of its errors are nothing."""
-    asked = argparse.Namespace(generator="dp-hp", tables=["scm_tree"], seeds=[1])
+    asked = argparse.Namespace(generator="dp-hp", tables=["scm_tree"], seeds=[1], factors=sensitivity.FACTORS)
     constants = [one for one in hermite.CONSTANTS if one.name == "gamma"]
     done = {("dp-hp", *AS_IT_IS, "scm_tree", 1 + 1000 * turn): _found(0.001 * turn) for turn in range(3)}
     done |= {("dp-hp", "gamma", factor, "scm_tree", 1): _found(0.007) for factor in sensitivity.FACTORS}
@@ -108,6 +112,47 @@ def test_rows_of_ordered_columns_are_compared_by_their_differences(monkeypatch: 
     right = SimpleNamespace(sample=lambda n_rows, seed: table.codes)
     monkeypatch.setattr(sensitivity.rules, "fitted", lambda *given, **options: right)
     found = sensitivity.measure_by_rules("trips:undeclared", "dp-hp-adaptive", {}, 1)
-    assert found == pytest.approx({"tv2": 0.0, "tv3": 0.0, "lengths": 0.0}, abs=1e-12)
+    assert {name: found[name] for name in ("tv2", "tv3", "lengths")} == pytest.approx(
+        {"tv2": 0.0, "tv3": 0.0, "lengths": 0.0}, abs=1e-12
+    )
     right.sample = lambda n_rows, seed: np.random.default_rng(seed).permuted(table.codes, axis=0)
-    assert min(sensitivity.measure_by_rules("trips:undeclared", "dp-hp-adaptive", {}, 1).values()) > 0.02
+    other = sensitivity.measure_by_rules("trips:undeclared", "dp-hp-adaptive", {}, 1)
+    assert other.pop(sensitivity.ROWS) != found[sensitivity.ROWS]
+    assert min(other.values()) > 0.02
+
+
+def test_a_constant_is_reached_where_its_line_is_run() -> None:
+    listed = list(GENERATORS["dp-hp-adaptive"].constants)
+    reached: set[str] = set()
+    with sensitivity.noting(listed, reached):
+        sets_are_few([], None)
+    assert reached == {"whole_rows._LEAST_WEIGHED"}
+
+
+def test_noise_is_the_same_for_a_seed_and_only_inside() -> None:
+    def drawn() -> bytes:
+        return os.urandom(8)
+
+    with sensitivity.known_noise("titanic", 1):
+        first = drawn()
+    with sensitivity.known_noise("titanic", 1):
+        again = drawn()
+    with sensitivity.known_noise("titanic", 2):
+        other = drawn()
+    assert first == again != other
+    assert drawn() != first
+
+
+def test_a_table_that_does_not_reach_a_constant_and_one_that_it_leaves_alone_are_told_apart(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    asked = argparse.Namespace(generator="dp-hp", tables={"a": "a", "b": "b"}, seeds=[1], factors=(2.0,))
+    constants = [one for one in hermite.CONSTANTS if one.name == "gamma"]
+    done = {}
+    for at, reached in (("a", []), ("b", ["gamma"])):
+        for seed in sensitivity.seeds_of(asked, ""):
+            kept = {sensitivity.ROWS: f"{seed}", sensitivity.REACHED: reached}
+            done["dp-hp", *AS_IT_IS, at, seed] = _found(0.001 * seed) | kept
+    done["dp-hp", "gamma", 2.0, "b", 1] = _found(0.001) | {sensitivity.ROWS: "1"}
+    show(asked, constants, done)
+    assert capsys.readouterr().out.splitlines()[1].split()[-2:] == [".", "="]
