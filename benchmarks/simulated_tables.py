@@ -233,12 +233,16 @@ def connections(seed: int, *, rows: int = 18_000) -> Made:
     return columns, pd.DataFrame(cells), rows * 2 // 3
 
 
-def extreme(rows: int, columns: int, size: int | None) -> tuple[list[Column], NDArray[np.int64]]:
+def extreme(
+    rows: int, columns: int, size: int | None, *, tested: bool = False
+) -> tuple[list[Column], NDArray[np.int64]]:
     """Draw codes of which every other column, and the label, go with one hidden number.
 
     ``size`` categories each; without it, one column in three is a number declared far too wide, and categories are few.
+    ``tested`` draws 5,000 other rows in the same way.
     """
-    random = np.random.default_rng([20_261_129, rows, columns])
+    rows = 5000 if tested else rows
+    random = np.random.default_rng([20_261_129, rows, columns, tested])
     hidden = random.normal(size=rows).astype(np.float32)
     declared: list[Column] = []
     codes = np.zeros((rows, columns), dtype=np.int64)
@@ -254,7 +258,7 @@ def extreme(rows: int, columns: int, size: int | None) -> tuple[list[Column], ND
         many = size or (2, 3, 5, 8, 12)[at % 5]
         shares = np.cumsum(1 / np.arange(1, many + 1))
         ranks = np.searchsorted(shares[:-1] / shares[-1], ndtr(own), side="right")
-        codes[:, at] = random.permutation(many)[ranks]
+        codes[:, at] = np.random.default_rng([20_261_129, columns, at]).permutation(many)[ranks]
         if missing:
             codes[random.random(rows) < 0.03, at] = many  # the code of a missing cell follows those of the values
         declared.append(CategoryColumn(f"c{at}", tuple(f"v{k}" for k in range(many)), missing=missing))
@@ -316,7 +320,7 @@ SIMULATED: dict[str, Callable[[], Made]] = {
     "shops": partial(sales, 1),
 }
 
-EXTREMES: dict[str, Callable[[], tuple[list[Column], NDArray[np.int64]]]] = {
+EXTREMES: dict[str, Callable[..., tuple[list[Column], NDArray[np.int64]]]] = {
     **{f"few{columns}": partial(extreme, 300, columns, None) for columns in (5, 15, 40)},
     **{f"sixty_{rows}k": partial(extreme, 1000 * rows, 60, 30) for rows in (2, 20, 200)},
     **{f"codes_{rows}k": partial(extreme, 1000 * rows, 12, 5000) for rows in (2, 20, 200)},

@@ -178,8 +178,8 @@ def _simulated(name: str, *, tested: bool = False) -> Table:
     return read(name, columns, LABEL, rows[learnt:] if tested else rows[:learnt])
 
 
-def _extreme(name: str) -> Table:
-    columns, codes = EXTREMES[name]()
+def _extreme(name: str, *, tested: bool = False) -> Table:
+    columns, codes = EXTREMES[name](tested=tested)
     return Table(name, Schema(tuple(columns)), LABEL, codes)
 
 
@@ -309,6 +309,7 @@ TESTS: dict[str, Callable[[Path], Table]] = {
     "adult": lambda data: _adult(data, "adult.test.gz"),
     "artificial_characters": lambda data: _letters(data, "test"),
     **{name: lambda _data, name=name: _simulated(name, tested=True) for name in SIMULATED},
+    **{name: lambda _data, name=name: _extreme(name, tested=True) for name in EXTREMES},
 }
 """Rows to test on, where they are published apart from those to learn from."""
 
