@@ -11,15 +11,17 @@ from synth.privacy.answers import NoisyAnswer
 from synth.privacy.feature_maps import Stack
 from synth.schema import ModelledColumn, Weight
 
-__all__ = ["answers_of_parts", "column_weights"]
+__all__ = ["IMPORTANCE", "answers_of_parts", "column_weights"]
 
-_IMPORTANCE = {Weight.LOW: 0.5, Weight.NORMAL: 1.0, Weight.HIGH: 2.0}
-"""Relative share of a stacked question's squared norm, by the declared importance of a column."""
+IMPORTANCE = {Weight.LOW: 0.5, Weight.NORMAL: 1.0, Weight.HIGH: 2.0}
+"""Relative share of a stacked question's squared norm, and weight of a wrong row in a table that may be asked for, by
+the declared importance of a column. A label to predict, and a column whose groups are compared, count as of high
+importance."""
 
 
 def column_weights(columns: tuple[ModelledColumn, ...]) -> tuple[float, ...]:
     """Return the weights of a stacked question over columns: their squares sum to 1 and follow declared importance."""
-    importance = [_IMPORTANCE[column.weight] for column in columns]
+    importance = [IMPORTANCE[column.weight] for column in columns]
     whole = math.fsum(importance)
     return tuple(math.sqrt(value / whole) for value in importance)
 

@@ -54,9 +54,6 @@ _ORDERS = "synth.generators.adaptive.orders"
 _DIFFERENCES = "synth.generators.adaptive.differences"
 
 CONSTANTS = (
-    Tuned(
-        "_LABEL_WEIGHT", "as a column of high importance: someone wants to predict it", "scm_tree, characters", _SETS
-    ),
     Tuned("_ROWS_PER_CELL", "a cell with fewer rows describes those rows more than what they share", "none", _SETS),
     Tuned("_CLEAR", "two standard deviations of noise and chance", "none", _SETS),
     Tuned("_LEAST_WEIGHED", "sets made wider tables worse, or hardly better", "simple, census, g30, wine_white", _SETS),
@@ -90,7 +87,6 @@ CONSTANTS = (
     Tuned("_CLEAR_CLASSES", "noise of a sixth of the rows in four bins by class", "isolet", _BUDGET),
     Tuned("_MOST_FOR_LABEL", "three fifths at most", "isolet", _BUDGET),
     Tuned("_SEVERAL", "one uninformative answer says little about other tables", "none", _ROUNDS),
-    Tuned("_FOR_GROUPS", "as for a label to predict", "none", _ROUNDS),
     Tuned("_REST", "asking a table twice in a row adds little", "census, insurance", _ROUNDS),
     Tuned("_TOO_FINE", "finer tables show only chance and noise", "bounded, census, wine_white, trips", _ROUNDS),
     Tuned("_TOO_FINE_OF_FEW", "few rounds are worth most if their tables are clear", "sites, simple, census", _ROUNDS),

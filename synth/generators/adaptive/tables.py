@@ -20,6 +20,7 @@ from synth.generators.adaptive.bins import ColumnBins
 from synth.generators.adaptive.budget import CHOOSING, columns_gain
 from synth.generators.adaptive.coarsening import grouped
 from synth.generators.adaptive.survey import Survey
+from synth.generators.stacked import IMPORTANCE
 from synth.models.joint_model import Fitter
 from synth.models.junction_tree import ColumnSet
 from synth.models.marginals import NoisyMarginal, coarse
@@ -32,16 +33,8 @@ __all__ = ["CoarseTables", "SelectionRounds", "TableOffered", "expected_errors",
 
 Vector = NDArray[np.float64]
 
-_IMPORTANCE = {Weight.LOW: 0.5, Weight.NORMAL: 1.0, Weight.HIGH: 2.0}
-
 _TRIPLE_WEIGHT = 0.5
 """Weight of a wrong row in a table of three columns, relative to one of two: three pairs share the information."""
-
-_FOR_GROUPS = 2.0
-"""Weight of a wrong row in a table with a column of declared groups."""
-
-_FOR_LABEL = 2.0
-"""Weight of a wrong row in a table with the label, if rows are for predicting it."""
 
 _PARTS = (16, 8, 4)
 """Maximum number of parts of a column in a coarse table, finest first; the label keeps its classes."""
@@ -329,11 +322,11 @@ class SelectionRounds:
 
     def _weight(self, columns: ColumnSet) -> float:
         """Return the weight of a wrong row: the geometric mean of declared importance, more with a label to predict."""
-        weight = math.prod(_IMPORTANCE[self._columns[d].weight] for d in columns) ** (1 / len(columns))
+        weight = math.prod(IMPORTANCE[self._columns[d].weight] for d in columns) ** (1 / len(columns))
         if self._for_label and self._label in columns:
-            weight *= _FOR_LABEL
+            weight *= IMPORTANCE[Weight.HIGH]
         if len(columns) == 2 and any(group in columns for group in self._groups):
-            weight *= _FOR_GROUPS
+            weight *= IMPORTANCE[Weight.HIGH]
         return weight * (_TRIPLE_WEIGHT if len(columns) > 2 else 1.0)
 
     def _moved(self, before: dict[ColumnSet, NDArray[np.float64]]) -> float:

@@ -24,6 +24,7 @@ from synth.generators.adaptive.bins import ColumnBins
 from synth.generators.adaptive.budget import CHOOSING
 from synth.generators.adaptive.survey import Survey
 from synth.generators.adaptive.tables import expected_errors
+from synth.generators.stacked import IMPORTANCE
 from synth.models.cells import CellsOfSet, PoolCells, cells_of_columns
 from synth.models.centres import CellsOfCentres, centres_of, squares_of
 from synth.models.junction_tree import ColumnSet
@@ -43,7 +44,7 @@ from synth.privacy.more.linear_guesses import LinearGuess
 from synth.privacy.more.lookups import Lookup
 from synth.privacy.more.products import Product
 from synth.privacy.selection import Candidate
-from synth.schema import column_title
+from synth.schema import Weight, column_title
 
 __all__ = ["STANDS_OUT", "WHOLE_ROUNDS", "WholeRows", "equal_parts", "sets_are_few"]
 
@@ -83,9 +84,6 @@ _MOST_KINDS = 64
 
 _CLEAR = 2.0
 """Standard deviations by which an answer's distance must exceed that of noise and chance to show anything."""
-
-_LABEL_WEIGHT = 2.0
-"""Weight of a wrong row in a set with the label: someone wants to predict it."""
 
 _PARTS = (2, 4)
 """Numbers of parts into which columns are divided, alike in all columns of a set. Fine parts are halves of coarse ones,
@@ -468,7 +466,7 @@ class _Candidates:
                 if cells.size > limit or (subset, cells.shape) in found:
                     continue
                 names = tuple(self.survey.columns[column].name for column in subset)
-                weight = _LABEL_WEIGHT if self.survey.label in subset else 1.0
+                weight = IMPORTANCE[Weight.HIGH if self.survey.label in subset else Weight.NORMAL]
                 found[subset, cells.shape] = _Set(cells, OneHot(names, tuple(codes for _, codes in cuts)), weight)
         return list(found.values())
 
