@@ -51,11 +51,11 @@ _ROUNDS = "synth.generators.adaptive.tables"
 _VALUES = "synth.generators.round_values"
 _INSIDE = "synth.generators.adaptive.written_values"
 _ORDERS = "synth.generators.adaptive.orders"
+_SURVEY = "synth.generators.adaptive.survey"
 _DIFFERENCES = "synth.generators.adaptive.differences"
 
 CONSTANTS = (
     Tuned("_ROWS_PER_CELL", "a cell with fewer rows describes those rows more than what they share", "none", _SETS),
-    Tuned("_CLEAR", "two standard deviations of noise and chance", "none", _SETS),
     Tuned("_LEAST_WEIGHED", "sets made wider tables worse, or hardly better", "simple, census, g30, wine_white", _SETS),
     Tuned("_LEAST_EFFECTIVE", "a pool with fewer effective rows was worse in sets of five columns", "g30", _SETS),
     Tuned("CENTRES_SHARE", "one half was no better", "scm_tree", _SETS),
@@ -73,12 +73,12 @@ CONSTANTS = (
     Tuned("_CLEARER", "at three, the sets of many columns that followed said less about a class", "characters", _LOOK),
     Tuned("_ROOM", "rows slightly longer than expected are not shortened", "none", _LOOK),
     Tuned("_SIGNAL", "three standard deviations of noise", "none", _LOOK),
-    Tuned("_GROUPS", "a cell holds about 0.7 times the noise of a count, as in rounds", "none", _PAIRS),
     Tuned("_MOST_GROUPS", "more cost time and show only noise", "g30", _PAIRS),
     Tuned("_FITS", "more cost time", "g10, g30, scm_tree", _PAIRS),
     Tuned("_COMPONENTS", "more cost time, and thirty columns are less accurate", "g10, g30, scm_tree", _PAIRS),
     Tuned("_STEPS", "where the misfit no longer falls, at epsilon 1", "g10, g30, scm_tree", _PAIRS),
     Tuned("_PRICE", "of what noise alone would be fitted with", "g10, g30", _PAIRS),
+    Tuned("BINS", "a cell of two columns holds about 0.7 times the noise of a count", "none", _BUDGET),
     Tuned("_ROUNDS_PER_COLUMN", "each column with three others, if the budget allows", "simple, bounded", _BUDGET),
     Tuned("_LARGEST_SHARE", "at most half the budget for single columns", "none", _BUDGET),
     Tuned("_RELATED", "a tenth of what two even columns could say about each other", "simple, bounded", _BUDGET),
@@ -103,10 +103,9 @@ CONSTANTS = (
     ),
     Tuned("_MOST_SHARE", "all other questions get at most 1.5 % more noise", "none", _DIFFERENCES),
     Tuned("_APART", "a relation that bins alone capture is not worth a two-column table", "none", _DIFFERENCES),
-    Tuned("_CLEAR", "two standard deviations of the noise of all bands together", "none", _DIFFERENCES),
     Tuned("_SURE", "among a hundred bands of pure noise, one exceeds it once in 300 times", "none", _DIFFERENCES),
     Tuned("_STRAY", "about as many as are entered the wrong way round", "none", _DIFFERENCES),
-    Tuned("_CLEAR", "two standard deviations of noise", "visits", _ORDERS),
+    Tuned("CLEAR", "two standard deviations of noise: of sets of columns, and of bands", "visits", _SURVEY),
     Tuned("_SLICES", "finer where bands begin; evenly cut parts only fill in", "trips", _ORDERS),
     Tuned("_FEWEST_ROUNDS_PER_COLUMN", "as above, since every column needs some budget", "census", _BUDGET),
 )

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from synth.generators.adaptive.bins import ColumnBins
+from synth.generators.adaptive.budget import BINS
 from synth.generators.adaptive.coarsening import grouped
 from synth.generators.adaptive.survey import Survey
 from synth.models.joint_model import work_of_mixtures
@@ -29,9 +30,6 @@ if TYPE_CHECKING:
 __all__ = ["AllPairs", "independent"]
 
 Vector = NDArray[np.float64]
-
-_GROUPS = 1.2
-"""Groups of a column, relative to the root of the rows in units of their noise."""
 
 _MOST_GROUPS = 16
 
@@ -93,7 +91,7 @@ class AllPairs:
         useful = [d for d, one in enumerate(bins) if one.size > 1]
         self._pairs = list(itertools.combinations(useful, 2))
         noise = unit_noise * math.sqrt(len(self._pairs) / share)
-        most = min(_MOST_GROUPS, max(_ALL_GROUPS // len(useful), 2), int(_GROUPS * math.sqrt(total / noise)))
+        most = min(_MOST_GROUPS, max(_ALL_GROUPS // len(useful), 2), int(BINS * math.sqrt(total / noise)))
         self._groups = tuple(
             grouped(one, max(most, 2) if d != survey.label else one.size, noise) for d, one in enumerate(bins)
         )

@@ -15,6 +15,7 @@ from synth.privacy.answers import AnswerSource
 from synth.privacy.costs import Bound, between_neighbours
 
 __all__ = [
+    "BINS",
     "CHOOSING",
     "WIDE",
     "AdaptiveBudget",
@@ -25,9 +26,9 @@ __all__ = [
     "share_for_columns",
 ]
 
-_BINS = 1.2
-"""Bins of a column, relative to the root of the rows in units of their noise; at 1.2, a cell of a two-column table with
-even bins holds about 0.7 times the noise of a count."""
+BINS = 1.2
+"""Bins of a column, and its groups in a question about all pairs, relative to the root of the rows in units of their
+noise; at 1.2, a cell of a two-column table with even bins holds about 0.7 times the noise of a count."""
 
 CHOOSING = 0.15
 """Share of every round that is spent on choosing which columns to count together."""
@@ -238,11 +239,11 @@ def coarseness_for(
     if table <= 0:
         return Coarseness(bins=most_bins)
     rows, least = one_ways.rows / (one_ways.unit_noise / math.sqrt(table)), 4.0
-    bins = _BINS * math.sqrt(rows)
+    bins = BINS * math.sqrt(rows)
     if columns >= WIDE and not budget.n_rounds:
         # Only tables by class are counted: noise in their cells limits the bins.
-        bins, least = _BINS**2 * rows / classes, 2.0
+        bins, least = BINS**2 * rows / classes, 2.0
     elif many:
-        bins, least = _BINS * math.sqrt(rows / classes), float(min(4, most_bins))
+        bins, least = BINS * math.sqrt(rows / classes), float(min(4, most_bins))
     bins = round(min(max(bins, least), float(most_bins)))
     return Coarseness(bins, min((1 if many else 8) * bins, MOST_CATEGORIES))

@@ -11,7 +11,7 @@ import numpy as np
 
 from synth.generators.adaptive.bins import ColumnBins
 from synth.generators.adaptive.orders import CountedDifferences, Order, OrderedPair
-from synth.generators.adaptive.survey import Survey
+from synth.generators.adaptive.survey import CLEAR, Survey
 from synth.generators.stacked import answers_of_parts
 from synth.models.marginals import JointModel, NoisyMarginal
 from synth.privacy.costs import Bound, between_neighbours
@@ -32,10 +32,7 @@ _MOST_ORDERS = 3
 
 _APART = 0.05
 """Minimum distance (Kolmogorov-Smirnov) between the differences of two dates and those of unrelated dates, for the
-model to use them."""
-
-_CLEAR = 2.0
-"""The same minimum, in standard deviations of the noise."""
+model to use them; and more than the noise explains."""
 
 _SURE = 4.0
 """Standard deviations of noise above which bands on one side of zero are not empty: there are many bands."""
@@ -148,7 +145,7 @@ class Differences:
         """Return whether half of the rows would exceed the noise of all bands, which is known before it is drawn."""
         session = self._survey.session
         noise = self._one_hot * math.sqrt(len(order.bands[0]) / (self._share_of_one * session.budget.mu_squared))
-        return session.rows.value > 2.0 * _CLEAR * noise
+        return session.rows.value > 2.0 * CLEAR * noise
 
     def ask(self) -> None:
         """Count rows by the differences of all orders, in one question with the budget ``share``."""
@@ -209,11 +206,11 @@ def _apart(counted: CountedDifferences, bins: Sequence[ColumnBins]) -> float:
     together.
     """
     rows, noise = float(counted.counts.sum()), counted.noise_std * math.sqrt(len(counted.counts))
-    if rows <= _CLEAR * noise or counted.held(_SURE).sum() <= rows / 2:
+    if rows <= CLEAR * noise or counted.held(_SURE).sum() <= rows / 2:
         return 0.0
     expected = OrderedPair.unrelated(counted.order, bins).expected
     found = float(np.abs(np.cumsum(counted.counts / rows - expected)).max())
-    return found if found > max(_APART, _CLEAR * noise / rows) else 0.0
+    return found if found > max(_APART, CLEAR * noise / rows) else 0.0
 
 
 def _in_order(counted: CountedDifferences) -> CountedDifferences:

@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from synth.generators.adaptive.bins import ColumnBins
 from synth.generators.adaptive.code_masses import SummedMasses
 from synth.generators.adaptive.steps import LOW, Steps, common_steps
+from synth.generators.adaptive.survey import CLEAR
 from synth.models.marginals import JointModel, NoisyMarginal
 from synth.privacy.feature_maps import Stack
 from synth.privacy.more.linear_guesses import LinearGuess
@@ -40,9 +41,6 @@ Whole = NDArray[np.int64]
 
 _BANDS = 56
 """Maximum number of bands of positive differences."""
-
-_CLEAR = 2.0
-"""Standard deviations of noise above which bands are not empty."""
 
 _SLICES = 16
 """Parts of equal mass into which a bin is divided, in addition to the cuts at band edges."""
@@ -166,7 +164,7 @@ class CountedDifferences:
     @property
     def proportions(self) -> Vector:
         """Share of the rows with a difference in every band: not negative, sum 1."""
-        found = self.held(_CLEAR)
+        found = self.held(CLEAR)
         return np.asarray(found / found.sum() if found.any() else self._widths / self._widths.sum())
 
     def held(self, clear: float) -> Vector:

@@ -19,9 +19,12 @@ from synth.privacy.feature_maps import OneHot, Stack
 from synth.schema import ModelledColumn
 from synth.schema.rules import Rule, possible_cells
 
-__all__ = ["Survey", "declared_zeros", "measure_label_marginals"]
+__all__ = ["CLEAR", "Survey", "declared_zeros", "measure_label_marginals"]
 
 Vector = NDArray[np.float64]
+
+CLEAR = 2.0
+"""Standard deviations of noise, and of chance, above which an answer shows anything."""
 
 _NEXT_TO_NONE = 0.1
 """Noise of a count of zero rows in cells that rules exclude: a field has no exact zeros."""

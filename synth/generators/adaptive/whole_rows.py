@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from synth.generators.adaptive.bins import ColumnBins
 from synth.generators.adaptive.budget import CHOOSING
-from synth.generators.adaptive.survey import Survey
+from synth.generators.adaptive.survey import CLEAR, Survey
 from synth.generators.adaptive.tables import expected_errors
 from synth.generators.stacked import IMPORTANCE
 from synth.models.cells import CellsOfSet, PoolCells, cells_of_columns
@@ -81,9 +81,6 @@ _STEPS_OF_UNIT = 16
 
 _MOST_KINDS = 64
 """Maximum number of values of a category that counts in distances; columns with more are left out."""
-
-_CLEAR = 2.0
-"""Standard deviations by which an answer's distance must exceed that of noise and chance to show anything."""
 
 _PARTS = (2, 4)
 """Numbers of parts into which columns are divided, alike in all columns of a set. Fine parts are halves of coarse ones,
@@ -309,7 +306,7 @@ class WholeRows:
         off, variance = counts - table, answer.noise_std**2 + self._variance(table)
         excess = float(np.abs(off).sum()) - _ROOT * float(np.sqrt(variance).sum())
         distance = float((off**2 / variance).sum()) - off.size
-        return excess / self._total, distance > _CLEAR * math.sqrt(2.0 * off.size)
+        return excess / self._total, distance > CLEAR * math.sqrt(2.0 * off.size)
 
     def _cells_of_centres(self, noise: float) -> CellsOfCentres | None:
         """Find as many centres of the pool as keep cells clear of noise; None if these are too few."""
