@@ -126,8 +126,8 @@ def _levelled(
         chances = np.maximum(excess[:, high], 0.0) * np.maximum(-excess[:, low], 0.0)
         wanted = max(1, int(min(total[high], -total[low])))
         # The earliest of exponential times at these rates are a draw without replacement, in proportion.
-        order = np.argsort(random.exponential(size=chances.size) / np.maximum(chances, LEAST_PROBABILITY))
-        chosen = order[: min(wanted, np.count_nonzero(chances > LEAST_PROBABILITY))]
+        times, possible = random.exponential(size=chances.size), np.flatnonzero(chances > LEAST_PROBABILITY)
+        chosen = possible[np.argsort(times[possible] / chances[possible])][:wanted]
         for place, change in ((high, -1), (low, 1)):
             counts[chosen, place] += change
             excess[chosen, place] += change

@@ -435,6 +435,17 @@ def test_few_rows_of_many_components_have_the_expected_columns():
             assert np.abs(error).max() < 2.5
 
 
+def test_components_of_few_rows_and_many_bins_give_up_no_row_that_they_do_not_have():
+    """Most chances of a move are next to none here, and a component without such a row was chosen all the same."""
+    for seed in range(3):
+        random = np.random.default_rng(seed)
+        probabilities = np.maximum(random.dirichlet(np.full(80, 0.02), 200), 1e-60)
+        mixture = Mixture((80,), random.dirichlet(np.ones(200)), probabilities)
+        rows = mixture.sample(5_000, random)
+        error = counted(rows, (80,), (0,)) - 5_000 * mixture.marginal((0,))
+        assert np.abs(error).max() < 2.5, seed
+
+
 def test_rows_come_in_no_order():
     mixture = known(3, (3, 4))
     rows = mixture.sample(10_000, np.random.default_rng(0))
