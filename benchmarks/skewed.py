@@ -214,7 +214,9 @@ def lines(cells: list[dict]) -> list[str]:
             met.append((errors["mean"] <= 0.05, errors["q99"] <= 0.1))
     if met:
         parts = [sum(one[place] for one in met) for place in (0, 1)]
-        said.append(f"where rows x epsilon >= 5,000: mean within 5 % in {parts[0]} of {len(met)} cells, 99th percentile")
+        said.append(
+            f"where rows x epsilon >= 5,000: mean within 5 % in {parts[0]} of {len(met)} cells, 99th percentile"
+        )
         said[-1] += f" within 10 % in {parts[1]}"
     told = [cell for cell in cells if cell["held"] == cell["held"]]
     if told:

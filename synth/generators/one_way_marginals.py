@@ -39,6 +39,13 @@ _ONE_LEVEL = 64
 _CLEAR = 3.0
 """Standard deviations above which a place where a spike was likely is treated as one."""
 
+_SEEN = 2.5
+"""Standard deviations from which cells next to the known rows hold rows; farther out more are needed."""
+
+_THINNER = 4.0
+"""How many times as far as the known range a tail may reach without being seen: of a Pareto tail of shape 2, a
+sixteenth of the last cell's rows lies beyond."""
+
 _LONG = 32
 """Number of codes from which a column counts as long."""
 
@@ -65,7 +72,8 @@ class OneWayMarginal:
     grid : CoarseGrid
         The cells of every array below: ordered places of the grid, then unordered ones.
     counts : array of shape (places,)
-        Unbiased noisy counts, in rows, of any sign; they are consistent with each other and with the total.
+        Noisy counts, in rows, of any sign; they are consistent with each other and with the total. Far out, where noise
+        explains all that was counted, they are 0 (``_far_out``); elsewhere they are unbiased.
     proportions : array of shape (places,)
         Estimates from these counts: not negative, sum 1, without structure that noise explains.
     cell_std : float
@@ -79,6 +87,13 @@ class OneWayMarginal:
     cell_std: float
     _cells: _ColumnCounts
     _slack: float
+    _uncut: tuple[Vector, _ColumnCounts]
+
+    @property
+    def everywhere(self) -> OneWayMarginal:
+        """The same with counts that are unbiased far out too."""
+        counts, cells = self._uncut
+        return replace(self, counts=counts, _cells=cells)
 
     def variances_of(self, groups: NDArray[np.int64], size: int) -> Vector:
         """Return the variance of the summed ``counts`` of each group of places.
@@ -334,10 +349,12 @@ class _ColumnCounts:
     variances: Vector
 
 
-def _cells(layout: _Layout, tables: list[tuple[Vector, float]], *, faint: NDArray[np.int64]) -> _ColumnCounts:
-    """Combine the tables of a column; ``faint`` places go back into the tree."""
+def _cells(
+    layout: _Layout, tables: list[tuple[Vector, float]], *, faint: NDArray[np.int64], empty: NDArray[np.bool_]
+) -> _ColumnCounts:
+    """Combine the tables of a column; ``faint`` places go back into the tree, and ``empty`` ones are known to be so."""
     levels = layout.grid.levels
-    kept = ~np.isin(layout.alone, faint)
+    kept = ~np.isin(layout.alone, faint) & ~np.append(empty, False)[np.minimum(layout.alone, levels)]
     alone = layout.alone[kept]
     estimate, precision = np.zeros(len(alone)), 0.0
     answers = {}
@@ -346,13 +363,15 @@ def _cells(layout: _Layout, tables: list[tuple[Vector, float]], *, faint: NDArra
             own, nodes = table[layout.alone], table[:levels].copy()
             variances = np.full(levels, variance)
             nodes[alone[alone < levels]] = variances[alone[alone < levels]] = 0.0
+            nodes[empty] = variances[empty] = 0.0
         else:
             _, present = layout.cells[depth]
             cells, spread = np.zeros((2, 2**depth + len(layout.alone)))
             cells[present], spread[present] = table, variance
             nodes, own, variances = cells[: 2**depth], cells[2**depth :], spread[: 2**depth]
-            np.add.at(nodes, layout.nodes(depth)[layout.alone[~kept]], own[~kept])
-            np.add.at(variances, layout.nodes(depth)[layout.alone[~kept]], variance)
+            back = ~kept & ~np.append(empty, True)[np.minimum(layout.alone, levels)]
+            np.add.at(nodes, layout.nodes(depth)[layout.alone[back]], own[back])
+            np.add.at(variances, layout.nodes(depth)[layout.alone[back]], variance)
         answers[depth] = (nodes, variances)
         estimate += own[kept] / variance
         precision += 1.0 / variance
@@ -362,6 +381,76 @@ def _cells(layout: _Layout, tables: list[tuple[Vector, float]], *, faint: NDArra
     nested = HierarchicalHistogram.combine(levels, answers)
     root, root_variance = nested.total
     return _ColumnCounts(nested, alone, np.append(root, values), np.append(root_variance, noise))
+
+
+def _counts(grid: CoarseGrid, cells: _ColumnCounts, rows: float, rows_variance: float) -> Vector:
+    """Return the least squares counts of all places, given the number of rows."""
+    own = _tied(cells, rows, rows_variance)
+    counts = np.zeros(grid.size)
+    if cells.nested is not None:
+        counts[: grid.levels] = cells.nested.estimate(float(own[0]))
+    counts[cells.alone] = own[len(own) - len(cells.alone) :]
+    return counts
+
+
+def _far_out(layout: _Layout, cells: _ColumnCounts) -> NDArray[np.bool_]:
+    r"""Return which ordered places lie so far out that noise explains all that was counted there, shape (levels,).
+
+    A declared range is often a thousand times as wide as the column, and noise in a single cell far out would outweigh
+    all rows in a mean. From the clearest cell outwards, the known range grows to the first cell of the coarse depth
+    that begins an interval, up to a cell i, with a count of at least z standard deviations of its noise, where
+
+    .. math:: z^2 = z_0^2 + 2 \log(d_i / d)
+
+    with d_i the distance of cell i from the clearest one, and d that of the end of the known range. So the damage that
+    noise can do, its probability times its distance, does not grow with the distance. As tails thin out, rows may lie
+    up to four times as far; narrower declared ranges stay as they are. Places that are clear on their own are kept, by
+    the same rule.
+    """
+    levels, first = layout.grid.levels, layout.grid.first
+    empty = np.zeros(levels, dtype=np.bool_)
+    if cells.nested is None or len(layout.depths) == 1:
+        return empty
+    depth = layout.depths[-1][0]
+    values, variances = cells.nested.values[depth], cells.nested.variances[depth]
+    clear = values / np.sqrt(np.maximum(variances, 1e-300))
+    start = int(np.argmax(clear))
+    ordered = cells.alone < levels
+    alone = cells.alone[ordered]
+    own, noise = (one[len(one) - len(ordered) :][ordered] for one in (cells.values, np.sqrt(cells.variances)))
+    if len(alone) and float((own / noise).max()) > max(float(clear[start]), _CLEAR):
+        start = int(layout.nodes(depth)[alone[np.argmax(own / noise)]])
+    elif clear[start] < _CLEAR:
+        return empty
+    starts = node_starts(levels, depth)
+    edges = np.append(first[:levels], first[levels - 1] + layout.grid.width[levels - 1])[starts]
+    centre = (edges[start] + edges[start + 1]) / 2
+    last = start + 1 + _reach(values[start:], variances[start:], edges[start:] - centre)
+    lowest = start - _reach(values[start::-1], variances[start::-1], centre - edges[start + 1 :: -1])
+    above = np.searchsorted(edges, centre + _THINNER * (edges[last] - centre))
+    below = np.searchsorted(edges, centre - _THINNER * (centre - edges[lowest]), side="right") - 1
+    empty[starts[min(int(above), len(values))] :] = True
+    empty[: starts[max(int(below), 0)]] = True
+    reach = np.where(first[alone] > centre, edges[last] - centre, centre - edges[lowest])
+    farther = np.maximum(np.abs(first[alone] - centre) / reach, 1.0)
+    empty[alone[own >= np.sqrt(_CLEAR**2 + 2.0 * np.log(farther)) * noise]] = False
+    return empty
+
+
+def _reach(values: Vector, variances: Vector, edges: Vector) -> int:
+    """Return the last cell that holds rows; cell 0 does, and ``edges`` are distances from it, shape (cells + 1,)."""
+    counted, noise = (np.append(0.0, np.cumsum(one)) for one in (values, variances))
+    of_pairs = np.maximum(noise[None, 1:] - noise[:-1, None], 1e-300)
+    # By first and last cell.
+    squares = np.maximum(counted[None, 1:] - counted[:-1, None], 0.0) ** 2 / of_pairs
+    at = 0
+    while True:
+        farther = np.maximum(edges[at + 1 : -1] / max(float(edges[at + 1]), 1e-300), 1.0)
+        seen = squares[at + 1 :, at + 1 :] >= _SEEN**2 + 2.0 * np.log(farther)
+        found = np.flatnonzero(np.triu(seen).any(axis=1))
+        if not len(found):
+            return at
+        at += 1 + int(found[0])
 
 
 def _tied(cells: _ColumnCounts, rows: float, rows_variance: float) -> Vector:
@@ -381,25 +470,30 @@ def _learn(
 ) -> OneWayMarginal:
     """Combine the tables of a column; ``answered`` is whether they hold anything but zeros."""
     grid = layout.grid
-    cells = _cells(layout, tables, faint=np.array([], dtype=np.int64))
-    own = _tied(cells, rows, rows_variance)
-    counts = np.zeros(grid.size)
-    if cells.nested is not None:
-        counts[: grid.levels] = cells.nested.estimate(float(own[0]))
-    counts[cells.alone] = own[len(own) - len(cells.alone) :]
+    none, nowhere = np.array([], dtype=np.int64), np.zeros(grid.levels, dtype=np.bool_)
+    cells = _cells(layout, tables, faint=none, empty=nowhere)
+    counts = _counts(grid, cells, rows, rows_variance)
+    uncut = counts, cells
+    empty = _far_out(layout, cells) if answered else nowhere
+    if empty.any():
+        cells = _cells(layout, tables, faint=none, empty=empty)
+        counts = _counts(grid, cells, rows, rows_variance)
 
     # A place where a spike was likely, but is not clear, is treated like any other.
     cell_std = math.sqrt(1.0 / math.fsum(1.0 / variance for _, variance in tables))
     if not answered:
         # Every code is equally likely, so nothing needs to be computed.
-        return OneWayMarginal(column, grid, counts, grid.width / grid.width.sum(), cell_std, cells, rows_variance)
+        return OneWayMarginal(
+            column, grid, counts, grid.width / grid.width.sum(), cell_std, cells, rows_variance, uncut
+        )
     ordered = cells.alone[cells.alone < grid.levels]
-    possible = _cells(layout, tables, faint=ordered[counts[ordered] < _CLEAR * cell_std])
+    possible = _cells(layout, tables, faint=ordered[counts[ordered] < _CLEAR * cell_std], empty=empty)
     masses = nearest_masses(_tied(possible, rows, rows_variance), possible.variances, rows)
     made = np.zeros(grid.size)
     if possible.nested is not None:
         widths = grid.width[: grid.levels].copy()
         widths[possible.alone[possible.alone < grid.levels]] = 0
+        widths[empty] = 0
         made[: grid.levels] = possible.nested.possible(float(masses[0]), widths, place_near_zero(column, grid))
     made[possible.alone] = masses[len(masses) - len(possible.alone) :]
-    return OneWayMarginal(column, grid, counts, made / made.sum(), cell_std, cells, rows_variance)
+    return OneWayMarginal(column, grid, counts, made / made.sum(), cell_std, cells, rows_variance, uncut)

@@ -84,7 +84,7 @@ def as_written(bins: ColumnBins, one_way: OneWayMarginal, counted: RoundCounts |
     if counted is None or not counted.counts.any():
         # A plan's answers say nothing.
         return with_tails(bins, one_way)
-    few = few_values(one_way, counted)
+    few = few_values(one_way.everywhere, counted)
     if few is not None:
         return _only(bins, few, counted)
     return with_round_values(with_tails(bins, one_way), counted, rows, one_way.cell_std)
