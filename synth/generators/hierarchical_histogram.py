@@ -125,21 +125,21 @@ class HierarchicalHistogram:
             counts = _interleave(*self._split(depth, counts)[:2])
         return counts[self.leaves]
 
-    def spread_of(self, groups: NDArray[np.int64], size: int) -> tuple[Vector, Vector]:
-        """Return how the estimates of groups of places vary, with the total and independently of it.
+    def spread_of(self, weights: Matrix) -> tuple[Vector, Vector]:
+        """Return how weighted sums of the estimates vary, with the total and independently of it.
 
         Parameters
         ----------
-        groups : array of shape (n_leaves,)
-            Group of every place, from 0 to ``size`` - 1.
+        weights : array of shape (n_leaves, sums)
+            Weight of every place in each sum.
 
         Returns
         -------
-        slope, variance : arrays of shape (size,)
-            A group's estimate is ``slope`` times the total plus an independent error of that ``variance``.
+        slope, variance : arrays of shape (sums,)
+            A sum's estimate is ``slope`` times the total plus an independent error of that ``variance``.
         """
-        slope = np.zeros((len(self.variances[-1]), size))
-        slope[self.leaves, groups] = 1.0
+        slope = np.zeros((len(self.variances[-1]), weights.shape[1]))
+        slope[self.leaves] = weights
         variance = np.zeros_like(slope)
         for depth in range(len(self.values) - 1, 0, -1):
             share, error = self._shares(depth)

@@ -33,14 +33,13 @@ __all__ = [
 
 Vector = NDArray[np.float64]
 
+Matrix = NDArray[np.float64]
+
 _ONE_LEVEL = 64
 """Longest grid that is counted once, place by place."""
 
 _CLEAR = 3.0
 """Standard deviations above which a place where a spike was likely is treated as one."""
-
-_SEEN = 2.5
-"""Standard deviations from which cells next to the known rows hold rows; farther out more are needed."""
 
 _THINNER = 4.0
 """How many times as far as the known range a tail may reach without being seen: of a Pareto tail of shape 2, a
@@ -78,6 +77,8 @@ class OneWayMarginal:
         Estimates from these counts: not negative, sum 1, without structure that noise explains.
     cell_std : float
         Noise of one count if the column's whole share of the question had gone into it, in rows.
+    rows_variance : float
+        Variance of the noise in the number of rows.
     """
 
     column: ModelledColumn
@@ -85,8 +86,8 @@ class OneWayMarginal:
     counts: Vector
     proportions: Vector
     cell_std: float
+    rows_variance: float
     _cells: _ColumnCounts
-    _slack: float
     _uncut: tuple[Vector, _ColumnCounts]
 
     @property
@@ -107,17 +108,31 @@ class OneWayMarginal:
         -------
         array of shape (size,), in squared rows
         """
+        return self.variances_of_sums(np.equal.outer(groups, np.arange(size)).astype(np.float64))
+
+    def variances_of_sums(self, weights: Matrix) -> Vector:
+        """Return the variance of weighted sums of the ``counts``.
+
+        Parameters
+        ----------
+        weights : array of shape (places, sums)
+            Weight of every place in each sum.
+
+        Returns
+        -------
+        array of shape (sums,), in squared rows
+        """
         cells = self._cells
         variances = cells.variances
-        variance = np.zeros(size)
-        np.add.at(variance, groups[cells.alone], variances[len(variances) - len(cells.alone) :])
-        slope = variance.copy()
+        own = weights[cells.alone]
+        slope = own.T @ variances[len(variances) - len(cells.alone) :]
+        variance = np.square(own).T @ variances[len(variances) - len(cells.alone) :]
         if cells.nested is not None:
-            share, own = cells.nested.spread_of(groups[: self.grid.levels], size)
-            variance += own + share**2 * variances[0]
+            share, inside = cells.nested.spread_of(weights[: self.grid.levels])
+            variance += inside + share**2 * variances[0]
             slope += share * variances[0]
         # The total constrains all counts together, and so reduces their noise.
-        return np.asarray(np.maximum(variance - slope**2 / (variances.sum() + self._slack), 0.0))
+        return np.asarray(np.maximum(variance - slope**2 / (variances.sum() + self.rows_variance), 0.0))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -400,7 +415,7 @@ def _far_out(layout: _Layout, cells: _ColumnCounts) -> NDArray[np.bool_]:
     all rows in a mean. From the clearest cell outwards, the known range grows to the first cell of the coarse depth
     that begins an interval, up to a cell i, with a count of at least z standard deviations of its noise, where
 
-    .. math:: z^2 = z_0^2 + 2 \log(d_i / d)
+    .. math:: z^2 = 3^2 + 2 \log(d_i / d)
 
     with d_i the distance of cell i from the clearest one, and d that of the end of the known range. So the damage that
     noise can do, its probability times its distance, does not grow with the distance. As tails thin out, rows may lie
@@ -418,15 +433,18 @@ def _far_out(layout: _Layout, cells: _ColumnCounts) -> NDArray[np.bool_]:
     ordered = cells.alone < levels
     alone = cells.alone[ordered]
     own, noise = (one[len(one) - len(ordered) :][ordered] for one in (cells.values, np.sqrt(cells.variances)))
-    if len(alone) and float((own / noise).max()) > max(float(clear[start]), _CLEAR):
+    is_spike = len(alone) > 0 and float((own / noise).max()) > max(float(clear[start]), _CLEAR)
+    if is_spike:
         start = int(layout.nodes(depth)[alone[np.argmax(own / noise)]])
     elif clear[start] < _CLEAR:
         return empty
     starts = node_starts(levels, depth)
     edges = np.append(first[:levels], first[levels - 1] + layout.grid.width[levels - 1])[starts]
     centre = (edges[start] + edges[start + 1]) / 2
-    last = start + 1 + _reach(values[start:], variances[start:], edges[start:] - centre)
-    lowest = start - _reach(values[start::-1], variances[start::-1], centre - edges[start + 1 :: -1])
+    upwards, downwards = slice(start, None), slice(start, None, -1)
+    scale_known = not is_spike or clear[start] >= _CLEAR
+    last = start + 1 + _reach(values[upwards], variances[upwards], edges[start:] - centre, scale_known)
+    lowest = start - _reach(values[downwards], variances[downwards], centre - edges[start + 1 :: -1], scale_known)
     above = np.searchsorted(edges, centre + _THINNER * (edges[last] - centre))
     below = np.searchsorted(edges, centre - _THINNER * (centre - edges[lowest]), side="right") - 1
     empty[starts[min(int(above), len(values))] :] = True
@@ -437,17 +455,22 @@ def _far_out(layout: _Layout, cells: _ColumnCounts) -> NDArray[np.bool_]:
     return empty
 
 
-def _reach(values: Vector, variances: Vector, edges: Vector) -> int:
+def _reach(values: Vector, variances: Vector, edges: Vector, scale_known: bool) -> int:
     """Return the last cell that holds rows; cell 0 does, and ``edges`` are distances from it, shape (cells + 1,)."""
     counted, noise = (np.append(0.0, np.cumsum(one)) for one in (values, variances))
     of_pairs = np.maximum(noise[None, 1:] - noise[:-1, None], 1e-300)
     # By first and last cell.
-    squares = np.maximum(counted[None, 1:] - counted[:-1, None], 0.0) ** 2 / of_pairs
+    squares = np.triu(np.maximum(counted[None, 1:] - counted[:-1, None], 0.0) ** 2 / of_pairs)
     at = 0
+    if not scale_known and len(values) > 1:
+        # Beside a spike any scale is as likely, so only half as much is asked of distance.
+        excess = squares[1:, 1:] - np.log(np.maximum(edges[1:-1] / max(float(edges[1]), 1e-300), 1.0))
+        if float(excess.max()) >= _CLEAR**2:
+            at = 1 + int(np.argmax(excess.max(axis=0)))
     while True:
         farther = np.maximum(edges[at + 1 : -1] / max(float(edges[at + 1]), 1e-300), 1.0)
-        seen = squares[at + 1 :, at + 1 :] >= _SEEN**2 + 2.0 * np.log(farther)
-        found = np.flatnonzero(np.triu(seen).any(axis=1))
+        seen = squares[at + 1 :, at + 1 :] >= _CLEAR**2 + 2.0 * np.log(farther)
+        found = np.flatnonzero(seen.any(axis=1))
         if not len(found):
             return at
         at += 1 + int(found[0])
@@ -483,9 +506,8 @@ def _learn(
     cell_std = math.sqrt(1.0 / math.fsum(1.0 / variance for _, variance in tables))
     if not answered:
         # Every code is equally likely, so nothing needs to be computed.
-        return OneWayMarginal(
-            column, grid, counts, grid.width / grid.width.sum(), cell_std, cells, rows_variance, uncut
-        )
+        even = grid.width / grid.width.sum()
+        return OneWayMarginal(column, grid, counts, even, cell_std, rows_variance, cells, uncut)
     ordered = cells.alone[cells.alone < grid.levels]
     possible = _cells(layout, tables, faint=ordered[counts[ordered] < _CLEAR * cell_std], empty=empty)
     masses = nearest_masses(_tied(possible, rows, rows_variance), possible.variances, rows)
@@ -496,4 +518,4 @@ def _learn(
         widths[empty] = 0
         made[: grid.levels] = possible.nested.possible(float(masses[0]), widths, place_near_zero(column, grid))
     made[possible.alone] = masses[len(masses) - len(possible.alone) :]
-    return OneWayMarginal(column, grid, counts, made / made.sum(), cell_std, cells, rows_variance, uncut)
+    return OneWayMarginal(column, grid, counts, made / made.sum(), cell_std, rows_variance, cells, uncut)

@@ -22,6 +22,7 @@ from synth.generators.adaptive.differences import Differences
 from synth.generators.adaptive.orders import OrderedPair, pairs_from_state, place_in_order, state_of_pairs
 from synth.generators.adaptive.pairs_look import LOOK, PairsLook
 from synth.generators.adaptive.regression import measured_moments
+from synth.generators.adaptive.sums import ClippedSum, measure_sums, share_for_sums, summed_numbers, with_mean
 from synth.generators.adaptive.survey import Survey, declared_zeros, measure_label_marginals
 from synth.generators.adaptive.tables import SelectionRounds
 from synth.generators.adaptive.tree import MANY_COLUMNS, ChowLiuTree, bins_of_tree, rounds_of_tree
@@ -127,7 +128,7 @@ class DpHpAdaptive(Generator):
         fit.measure_moments()
         progress.phase("Fitting")
         self._model = fit.finished_model()
-        self._bins = fit.bins_as_written()
+        self._bins = fit.bins_as_written(self._model)
         self._pairs = fit.differences.pairs(self._bins, self._model)
         self._fitted_on = fit.device
         return self
@@ -250,6 +251,7 @@ class _Fit:
         self._room = round(_PART_FOR_RULES * options.cells)
         self.differences = Differences(self._survey, self._rules, cells=self._room)
         self._left = self._session.remaining_share
+        self._sums: dict[str, ClippedSum] = {}
         self._moments: CountedMoments | None = None
 
     @property
@@ -273,7 +275,16 @@ class _Fit:
             self.differences.ask()
 
     def measure_columns(self) -> None:
-        """Count columns with a small share of the budget, divide the rest by what was found, and count them again."""
+        """Count columns with a small share, divide the rest by what was found, count them again, and add numbers up."""
+        share = share_for_sums(self._session, summed_numbers(self._columns))
+        # Set aside now: where numbers are clipped follows from the columns' counts.
+        sums = self._session.sub_session(share) if share else None
+        self._left -= share
+        self._count_columns()
+        if sums is not None:
+            self._sums = measure_sums(sums, self._one_ways, self._survey.source)
+
+    def _count_columns(self) -> None:
         whole, least = self._left, self._options.columns_share
         self._budget = self._divided(whole, least)
         self._one_ways = self._counted(self._budget.columns, None)
@@ -466,13 +477,17 @@ class _Fit:
             self._progress.loss(misfit(model, self._measured, self._one_ways.rows))
         return last[-1]
 
-    def bins_as_written(self) -> tuple[ColumnBins, ...]:
-        """Return the bins with values inside them as people write them, where the answers allow it."""
-        rows = self._one_ways.rows
-        return tuple(
-            as_written(one, way, self._round.get(way.column.name), rows)
-            for way, one in zip(self._one_ways.columns, self.bins, strict=True)
-        )
+    def bins_as_written(self, model: JointModel) -> tuple[ColumnBins, ...]:
+        """Return the bins with values inside them as people write them and as sums say, where the answers allow it."""
+        rows, found = self._one_ways.rows, []
+        for d, (way, one) in enumerate(zip(self._one_ways.columns, self.bins, strict=True)):
+            bins = as_written(one, way, self._round.get(way.column.name), rows)
+            summed = self._sums.get(way.column.name)
+            if summed is not None:
+                masses = model.marginal((d,))
+                bins = with_mean(bins, way, summed, masses / masses.sum(), rows)
+            found.append(bins)
+        return tuple(found)
 
     def _divided(self, whole: float, for_columns: float) -> AdaptiveBudget:
         return allocate_budget(
