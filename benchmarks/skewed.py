@@ -35,6 +35,7 @@ from synth.privacy.accounting import PrivacyBudget
 from synth.privacy.session import PrivateSession
 from synth.privacy.table import PrivateTable
 from synth.progress import NullProgress
+from synth.reports.interval_estimates import summed_numbers
 from synth.reports.intervals import column_numbers
 from synth.reports.measured import compare_measured
 from synth.schema import CategoryColumn, ModelledColumn, NumberColumn, RunConfig, Schema
@@ -184,7 +185,8 @@ def interval(schema: Schema, made: NDArray, session: PrivateSession, mean: float
     codes = [made[:, d].astype(np.int64) for d in range(made.shape[1])]
     config = RunConfig(schema, "skewed", session.budget.epsilon, len(made), session.budget.delta, 1)
     compared = compare_measured(codes, schema, session.sums, session.rows)
-    numbers = column_numbers(compared, schema.modelled[0], codes[0], config)
+    summed = summed_numbers(session.sums).get(NAME)
+    numbers = column_numbers(compared, schema.modelled[0], codes[0], config, summed)
     one = next((number for number in numbers if number.name == "mean"), None)
     if one is None or not np.isfinite(one.low):
         return {"held": float("nan"), "half": float("nan")}

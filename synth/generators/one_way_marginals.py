@@ -41,6 +41,9 @@ _ONE_LEVEL = 64
 _CLEAR = 3.0
 """Standard deviations above which a place where a spike was likely is treated as one."""
 
+_SOMEWHERE = 2.0
+"""Standard deviations from which the clearest interval beside a spike holds rows, if it is clear that some do."""
+
 _THINNER = 4.0
 """How many times as far as the known range a tail may reach without being seen: of a Pareto tail of shape 2, a
 sixteenth of the last cell's rows lies beyond."""
@@ -408,7 +411,7 @@ def _counts(grid: CoarseGrid, cells: _ColumnCounts, rows: float, rows_variance: 
     return counts
 
 
-def _far_out(layout: _Layout, cells: _ColumnCounts) -> NDArray[np.bool_]:
+def _far_out(layout: _Layout, cells: _ColumnCounts, rows: float, rows_variance: float) -> NDArray[np.bool_]:
     r"""Return which ordered places lie so far out that noise explains all that was counted there, shape (levels,).
 
     A declared range is often a thousand times as wide as the column, and noise in a single cell far out would outweigh
@@ -442,9 +445,14 @@ def _far_out(layout: _Layout, cells: _ColumnCounts) -> NDArray[np.bool_]:
     edges = np.append(first[:levels], first[levels - 1] + layout.grid.width[levels - 1])[starts]
     centre = (edges[start] + edges[start + 1]) / 2
     upwards, downwards = slice(start, None), slice(start, None, -1)
-    scale_known = not is_spike or clear[start] >= _CLEAR
-    last = start + 1 + _reach(values[upwards], variances[upwards], edges[start:] - centre, scale_known)
-    lowest = start - _reach(values[downwards], variances[downwards], centre - edges[start + 1 :: -1], scale_known)
+    first_needs = None
+    if is_spike and clear[start] < _CLEAR:
+        own_variances = cells.variances
+        of_rest = own_variances[0] * (1.0 - own_variances[0] / (own_variances.sum() + rows_variance))
+        beside = float(_tied(cells, rows, rows_variance)[0]) >= _CLEAR * math.sqrt(of_rest)
+        first_needs = _SOMEWHERE if beside else _CLEAR
+    last = start + 1 + _reach(values[upwards], variances[upwards], edges[start:] - centre, first_needs)
+    lowest = start - _reach(values[downwards], variances[downwards], centre - edges[start + 1 :: -1], first_needs)
     above = np.searchsorted(edges, centre + _THINNER * (edges[last] - centre))
     below = np.searchsorted(edges, centre - _THINNER * (centre - edges[lowest]), side="right") - 1
     empty[starts[min(int(above), len(values))] :] = True
@@ -455,17 +463,20 @@ def _far_out(layout: _Layout, cells: _ColumnCounts) -> NDArray[np.bool_]:
     return empty
 
 
-def _reach(values: Vector, variances: Vector, edges: Vector, scale_known: bool) -> int:
-    """Return the last cell that holds rows; cell 0 does, and ``edges`` are distances from it, shape (cells + 1,)."""
+def _reach(values: Vector, variances: Vector, edges: Vector, first_needs: float | None) -> int:
+    """Return the last cell that holds rows; cell 0 does, and ``edges`` are distances from it, shape (cells + 1,).
+
+    Where cell 0 holds a spike alone, ``first_needs`` are the standard deviations of a first interval beside it.
+    """
     counted, noise = (np.append(0.0, np.cumsum(one)) for one in (values, variances))
     of_pairs = np.maximum(noise[None, 1:] - noise[:-1, None], 1e-300)
     # By first and last cell.
     squares = np.triu(np.maximum(counted[None, 1:] - counted[:-1, None], 0.0) ** 2 / of_pairs)
     at = 0
-    if not scale_known and len(values) > 1:
+    if first_needs is not None and len(values) > 1:
         # Beside a spike any scale is as likely, so only half as much is asked of distance.
         excess = squares[1:, 1:] - np.log(np.maximum(edges[1:-1] / max(float(edges[1]), 1e-300), 1.0))
-        if float(excess.max()) >= _CLEAR**2:
+        if float(excess.max()) >= first_needs**2:
             at = 1 + int(np.argmax(excess.max(axis=0)))
     while True:
         farther = np.maximum(edges[at + 1 : -1] / max(float(edges[at + 1]), 1e-300), 1.0)
@@ -497,7 +508,7 @@ def _learn(
     cells = _cells(layout, tables, faint=none, empty=nowhere)
     counts = _counts(grid, cells, rows, rows_variance)
     uncut = counts, cells
-    empty = _far_out(layout, cells) if answered else nowhere
+    empty = _far_out(layout, cells, rows, rows_variance) if answered else nowhere
     if empty.any():
         cells = _cells(layout, tables, faint=none, empty=empty)
         counts = _counts(grid, cells, rows, rows_variance)

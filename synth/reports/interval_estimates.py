@@ -2,6 +2,9 @@
 
 Two known errors lie between a count and the population: noise with a stated standard deviation, and the sampling of the
 rows. Both are normal to a good approximation and independent, so their variances add up.
+
+A mean of a skewed number follows from its noisy sum, in which values are clipped at released points. What rows beyond
+these points add is bounded by their noisy number and one assumption about tails, which the report states.
 """
 
 from __future__ import annotations
@@ -14,12 +17,15 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from synth.privacy.answers import RowCount
+from synth.privacy.answers import NoisyAnswer, RowCount
 from synth.privacy.bins import Bins, pieces
+from synth.privacy.feature_maps import Stack
+from synth.privacy.more.lookups import Lookup
 from synth.reports.measured import BAR, ComparedTable
 from synth.schema import ModelledColumn, Schema, people_asked
 
 __all__ = [
+    "SummedNumber",
     "SummedTable",
     "bin_values",
     "known_values",
@@ -28,6 +34,7 @@ __all__ = [
     "quantile_places",
     "quotable",
     "share_interval",
+    "summed_numbers",
     "summed_tables",
     "values_of_pieces",
 ]
@@ -36,6 +43,21 @@ Vector = NDArray[np.float64]
 
 _CLEAR_SIZE = 3.0
 """Smallest size, in units of its noise, for which a mean is computed: a ratio to less has no error."""
+
+_ONE_SIDED = 1.644854
+
+_SUMS = "sums of numbers"
+"""The question in which numbers are added up."""
+
+_TAIL = 1.5
+"""Rows beyond a clipping point are assumed to thin out, by their distance from the median, at least as fast as those of
+a Pareto distribution of this shape: at four times the distance lie at most an eighth."""
+
+_FARTHEST = 4.0
+"""How many times as far as the clipping point rows beyond it are counted."""
+
+_SCALE_KNOWN = 5.0
+"""Standard deviations of the rows outside the fullest cell from which it is known how far out a number's rows lie."""
 
 
 def quotable(schema: Schema) -> tuple[ModelledColumn, ...]:
@@ -249,3 +271,151 @@ def bin_values(column: ModelledColumn, single: ComparedTable, bins: Bins) -> Vec
         total += np.bincount(own, weights, bins.count)
         sums += np.bincount(own, weights * np.nan_to_num((low + high) / 2), bins.count)
     return np.where(total > 0, sums / np.maximum(total, 1e-300), math.nan)
+
+
+# Sums of numbers ----------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SummedNumber:
+    """The noisy sum of what each row of a number adds.
+
+    Attributes
+    ----------
+    steps : array of shape (bins,)
+        What a row in each bin adds: (clipped value - origin) / scale, and 0 where it has no value on the grid.
+    bins : Bins
+        Bin of every code.
+    value, noise_std : float
+        The sum, and the standard deviation of its noise.
+    """
+
+    steps: Vector
+    bins: Bins
+    value: float
+    noise_std: float
+
+    def intervals(
+        self, column: ModelledColumn, table: SummedTable, codes: NDArray[np.int64], rows: RowCount, *, k: int
+    ) -> tuple[tuple[float, float], tuple[float, float]] | None:
+        r"""Return the ends of the intervals of the population's mean and of the private rows' total.
+
+        Parameters
+        ----------
+        column : ModelledColumn
+        table : SummedTable
+            Counts of the column by itself.
+        codes : array of shape (synthetic rows,)
+        rows : RowCount
+        k : int
+            Rows of one unit, which are assumed to be alike.
+
+        Returns
+        -------
+        (low, high) of the mean, (low, high) of the total; None if noise hides how far out the rows lie
+
+        Notes
+        -----
+        With a the origin, s the scale and S the sum, n rows on the grid add n a + s S up to the clipping points l and
+        h. With B rows counted from h to four times its distance D from the median, and r the noise of B, a tail of
+        shape 1.5 has at most N = 8/7 (B + 1.645 r) rows beyond h, and these exceed it by at most 2 D N; l alike.
+        """
+        (binned,) = table.bins
+        beside = np.arange(column.levels, column.size)
+        others, special = binned[beside], known_values(column, beside)
+        grid_bins = np.unique(np.concatenate([own for *_, (own,) in _on_grid(column, binned)]))
+        if np.isin(others, grid_bins).any():
+            return None
+        low, high = np.full(binned.count, math.inf), np.full(binned.count, -math.inf)
+        for lowest, highest, _, (own,) in _on_grid(column, binned):
+            np.minimum.at(low, own, lowest)
+            np.maximum.at(high, own, highest)
+        order = grid_bins[np.argsort(low[grid_bins], kind="stable")]
+        low, high, counts, variance = low[order], high[order], table.counts[order], table.noise[order] ** 2
+        ends, origin, scale = self._clipping(column)
+        full = int(np.argmax(counts))
+        inside = (high >= ends[0]) & (low <= ends[1]) & (np.arange(len(order)) != full)
+        if counts[inside].sum() <= _SCALE_KNOWN * math.sqrt(float(variance[inside].sum())):
+            return None
+        below = np.cumsum(np.maximum(counts, 0.0))
+        place = int(np.searchsorted(below, below[-1] / 2))
+        median = float(low[place] + high[place]) / 2
+
+        told = np.isfinite(special)
+        of_special, noise_beside = table.counts[others[told]], table.noise[others] ** 2
+        on_grid = rows.value - float(table.counts[others].sum())
+        n = on_grid + float(of_special.sum())
+        if n <= _CLEAR_SIZE * math.sqrt(rows.noise_std**2 + float(noise_beside.sum())):
+            return None
+        total = on_grid * origin + scale * self.value + float(special[told] @ of_special)
+        mean = total / n
+
+        def spread(centre: float) -> float:
+            """Return the variance of the sum of the values' distances from a centre."""
+            found = (scale * self.noise_std) ** 2 + ((origin - centre) * rows.noise_std) ** 2
+            found += float(np.square(special[told] - origin) @ noise_beside[told])
+            return found + (origin - centre) ** 2 * float(noise_beside[~told].sum())
+
+        values = known_values(column, codes)
+        rank = np.full(binned.count, len(order))
+        rank[order] = np.arange(len(order))
+        of_made = rank[binned[codes]]
+        made = np.bincount(of_made, minlength=len(order) + 1)[:-1]
+        beyond = []
+        for edge, far in ((ends[0], -1.0), (ends[1], 1.0)):
+            distance = abs(edge - median)
+            here = far * np.where(far > 0, high, low) > far * edge
+            here &= far * np.where(far > 0, low, high) < far * median + _FARTHEST * distance
+            # Of the cell that is clipped, the part of the synthetic rows that lie beyond.
+            outside = np.bincount(of_made[far * (values - edge) > 0], minlength=len(order) + 1)[:-1]
+            clipped = (low <= edge) & (high >= edge) & (made > 0)
+            part = np.where(clipped, outside / np.maximum(made, 1), 1.0) * here
+            most = max(float(part @ counts) + _ONE_SIDED * math.sqrt(float(part**2 @ variance)), 0.0)
+            room = far * (float(high[-1] if far > 0 else low[0]) - edge)
+            beyond.append(min(distance / (_TAIL - 1), room) * most / (1 - _FARTHEST**-_TAIL))
+        width = self._width(column, codes) * on_grid
+        sampled = k * float(np.var(values[np.isfinite(values)])) * n if np.isfinite(values).any() else 0.0
+        of_mean = BAR * math.sqrt(spread(mean) + width**2 / 12 + sampled)
+        of_total = BAR * math.sqrt(spread(0.0) + width**2 / 12)
+        least, most = (float(end) for end in np.quantile([low[0], high[-1], *special[told]], [0, 1]))
+        of_column = max(mean - (of_mean + beyond[0]) / n, least), min(mean + (of_mean + beyond[1]) / n, most)
+        return of_column, (total - of_total - beyond[0], total + of_total + beyond[1])
+
+    def _clipping(self, column: ModelledColumn) -> tuple[tuple[float, float], float, float]:
+        """Return the clipping points, the origin and the scale, in units of the column."""
+        found = [((low + high) / 2, self.steps[own]) for low, high, _, (own,) in _on_grid(column, self.bins)]
+        values, steps = (np.concatenate(part) for part in zip(*found, strict=True))
+        lowest, highest = steps.min(), steps.max()
+        ends = float(values[steps == lowest].max()), float(values[steps == highest].min())
+        scale = (ends[1] - ends[0]) / max(float(highest - lowest), 1e-300)
+        return ends, ends[0] - scale * float(lowest), scale
+
+    def _width(self, column: ModelledColumn, codes: NDArray[np.int64]) -> float:
+        """Return the mean width of the synthetic rows' bins, in which every row counts as one in the middle."""
+        width = np.zeros(self.bins.count)
+        for low, high, _, (own,) in _on_grid(column, self.bins):
+            np.add.at(width, own, high - low)
+        ends, _, _ = self._clipping(column)
+        values = known_values(column, codes)
+        counted = (values >= ends[0]) & (values <= ends[1])
+        return float(width[self.bins[codes[counted]]].sum()) / max(len(codes), 1)
+
+
+def _on_grid(column: ModelledColumn, bins: Bins) -> Iterator[tuple[Vector, Vector, Vector, tuple[Any, ...]]]:
+    """Yield the pieces of :func:`values_of_pieces` that are on the grid."""
+    for first, last, own in pieces(0, column.levels, bins):
+        yield known_values(column, first), known_values(column, last), (last - first + 1).astype(np.float64), own
+
+
+def summed_numbers(releases: Sequence[NoisyAnswer]) -> dict[str, SummedNumber]:
+    """Return the noisy sums of numbers among the paid answers, by column."""
+    found = {}
+    for release in releases:
+        question = release.feature_map
+        if release.receipt.query != _SUMS or not isinstance(question, Stack):
+            continue
+        for part, weight, value in zip(question.parts, question.weights, release.value.reshape(-1), strict=True):
+            if isinstance(part, Lookup) and part.bins is not None:
+                name, noise_std = part.column, release.noise_std / weight
+                found[name] = SummedNumber(part.table[:, 0], part.bins, float(value) / weight, noise_std)
+    return found

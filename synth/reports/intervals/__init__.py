@@ -16,12 +16,14 @@ from synth.reports.code_tables import bin_labels
 from synth.reports.evidence import SafeEvidence
 from synth.reports.figures import Cell, Table
 from synth.reports.interval_estimates import (
+    SummedNumber,
     SummedTable,
     known_values,
     mean_interval,
     quantile_places,
     quotable,
     share_interval,
+    summed_numbers,
     summed_tables,
     values_of_pieces,
 )
@@ -37,6 +39,7 @@ Codes = NDArray[np.int64]
 
 _PARTS = {0.1: "10 % below", 0.25: "25 % below", 0.5: "median", 0.75: "75 % below", 0.9: "90 % below"}
 _SHARE = "share "
+_MEAN, _TOTAL = "mean", "total of the private rows"
 _MOST_VALUES = 20
 _MOST_COLUMNS = 100
 _MOST_GROUPS = 12
@@ -120,7 +123,11 @@ class _KnownBins:
 
 
 def column_numbers(
-    compared: Sequence[ComparedTable], column: ModelledColumn, codes: Codes, config: RunConfig
+    compared: Sequence[ComparedTable],
+    column: ModelledColumn,
+    codes: Codes,
+    config: RunConfig,
+    summed: SummedNumber | None = None,
 ) -> list[EstimatedNumber]:
     """Return the numbers of one column, with their intervals.
 
@@ -131,19 +138,23 @@ def column_numbers(
     column : ModelledColumn
     codes : array of shape (synthetic rows,)
     config : RunConfig
+    summed : SummedNumber, optional
+        The noisy sum of a number.
 
     Returns
     -------
     list of EstimatedNumber
-        The mean of a number; quantiles of ordered values, and the share of missing ones where they may be missing; for
-        other columns the shares of the values that are most frequent. Empty if the column was not counted.
+        The mean of a number, and its total in the private table if it was added up; quantiles of ordered values, and
+        the share of missing ones where they may be missing; for other columns the shares of the values that are most
+        frequent. Empty if the column was not counted.
 
     Notes
     -----
     Of all measured tables that contain the column, with the other columns summed, the one with the shortest interval is
     used. A bin of several values is placed at the mean of the synthetic rows in it. Where in the bin the population's
     rows lie was not measured: their mean there is assumed to be anywhere between its ends, with variance
-    (high - low)^2 / 12 for the share of rows in the bin. A quantile reaches to the ends of its bins.
+    (high - low)^2 / 12 for the share of rows in the bin. A quantile reaches to the ends of its bins. If the number was
+    added up, its mean has the interval of the sum; if noise hides how far out its rows lie, that of its own counts.
     """
     tables = summed_tables(compared, column.name)
     if not tables:
@@ -158,6 +169,14 @@ def column_numbers(
     if column.levels:
         each = [list(_ordered(column, codes, table, k)) for table in tables]
         found = [min(same, key=_width) for same in zip(*filter(None, each), strict=True)]
+        alone = [SummedTable.of(one, column.name) for one in compared if one.columns == (column.name,)]
+        if found and summed is not None and alone:
+            # In bins of a larger table the last one may be so wide that its mean is unknown.
+            ends = summed.intervals(column, alone[0], codes, compared[0].rows, k=k)
+            counted = next(_ordered(column, codes, alone[0], k))
+            found[0] = counted if ends is None else EstimatedNumber(_MEAN, counted.synthetic, *ends[0])
+            made = float(np.nansum(known_values(column, codes))) * compared[0].rows.value / len(codes)
+            found[1:1] = [] if ends is None else [EstimatedNumber(_TOTAL, made, *ends[1])]
         code = column.size - 1
         made = int(np.count_nonzero(codes == code))
         bins = [(table, table.bins[0], int(table.bins[0][code])) for table in tables]
@@ -184,7 +203,7 @@ def _ordered(column: ModelledColumn, codes: Codes, table: SummedTable, k: int) -
     counts, noise = table.counts[known.places], table.noise[known.places]
     if column.is_summable:
         low, high = known.mean_interval(counts, noise, known.centres(codes, values), k)
-        yield EstimatedNumber("mean", float(values.mean()), low, high)
+        yield EstimatedNumber(_MEAN, float(values.mean()), low, high)
     values.sort()
     below = np.arange(1, len(values) + 1) / len(values)
     ends = quantile_places(counts, noise, list(_PARTS), rows_per_unit=k)
@@ -261,9 +280,12 @@ def _public(answers: PaidAnswers) -> Sequence[SafeEvidence]:
     titles = {name: column_title(schema, name) for name in schema.names}
     codes = dict(zip(schema.names, (np.asarray(own, dtype=np.int64) for own in answers.codes), strict=True))
     found: list[SafeEvidence] = []
-    told = quotable(schema)
+    told, sums = quotable(schema), summed_numbers(answers.releases)
     for column in told[:_MOST_COLUMNS]:
-        numbers, words = column_numbers(answers.fine, column, codes[column.name], config), titles[column.name]
+        numbers, words = (
+            column_numbers(answers.fine, column, codes[column.name], config, sums.get(column.name)),
+            titles[column.name],
+        )
         found += _evidence("column", column.name, words, words, numbers, column)
     for group in map(schema.modelled_column, config.groups):
         others = (own for own in told if own is not group and (own.is_summable or own.kind == "yes_no"))
@@ -340,7 +362,9 @@ def _code_of(column: ModelledColumn, value: float) -> int | None:
 _SENTENCE = (
     "The private rows are a sample of a population. With 95 % confidence the population's number lies between these "
     "ends, which are computed from the noisy counts and allow for both noise and sampling. If the synthetic number "
-    "lies outside, quote the interval."
+    "lies outside, quote the interval. The mean of a number with many values follows from its noisy sum, in which rows "
+    "count up to a point that the noisy counts gave: it is assumed that at four times that distance from the median at "
+    "most an eighth as many rows lie. A total is that of the private rows, without sampling."
 )
 _MORE = "For other numbers, see the Estimates tab."
 
