@@ -259,7 +259,8 @@ class Visitor:
             case "follow":
                 await self._follow(action.words)
         if action.heading not in self.headings:
-            raise LostError(f"saw {self.headings[:1]}")
+            kinds = sorted({str(held.WhichOneof("type")) for held, _ in self.elements.values()})
+            raise LostError(f"saw {self.headings[:1]}, was told {self.errors()[:1]}, got {kinds}")
         if shown := self.errors():
             raise LostError(f"was told: {shown[0][:80]}")
 

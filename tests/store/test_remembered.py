@@ -6,12 +6,11 @@ import io
 import sqlite3
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from collections.abc import Callable
+from contextlib import closing
 
 import pytest
-from sqlalchemy import event
-from sqlalchemy.engine import Engine
+from asked import statements
 
 from synth.application import Application
 from synth.errors import LedgerError
@@ -28,21 +27,6 @@ pytestmark = pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
 """PostgreSQL is asked every time."""
 
 CHARGE = PrivacyBudget(1.0, 1e-6, Neighbours.REPLACE)
-
-
-@contextmanager
-def statements() -> Iterator[list[str]]:
-    """Note every statement that any engine of this process executes."""
-    noted: list[str] = []
-
-    def note(*executed: object) -> None:
-        noted.append(str(executed[2]))
-
-    event.listen(Engine, "before_cursor_execute", note)
-    try:
-        yield noted
-    finally:
-        event.remove(Engine, "before_cursor_execute", note)
 
 
 def outside(settings: Settings, statement: str) -> None:
