@@ -46,7 +46,7 @@ def _request(one: Request, *, may_decide: bool) -> None:
         f"{config.rows:,} rows · {len(config.schema.modelled)} columns"
     )
     note(f"Request {one.id}, asked by {plain(one.asked_by)}, {one.asked:%Y-%m-%d %H:%M} UTC")
-    st.markdown(f"{plain(config.schema.unit.sentence)}. Columns: {plain(', '.join(config.schema.names))}.")
+    st.markdown(f"{plain(config.schema.sentence)}. Columns: {plain(', '.join(config.schema.names))}.")
     if not may_decide:
         return
     hindrance = application().approvals.hindrance(one)

@@ -12,7 +12,7 @@ import json
 import math
 from collections.abc import Container, Iterator
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Literal
 from uuid import uuid4
@@ -26,7 +26,8 @@ from synth.ledger.rulings import POLICY_NAME, Policy, Role, Roles
 from synth.ledger.spending import Cost
 from synth.names import one_form, shown
 from synth.privacy.accounting import PrivacyBudget
-from synth.schema import RunConfig, config_to_mapping, parse_config
+from synth.reports.forecast import forecast
+from synth.schema import Neighbours, RunConfig, config_to_mapping, parse_config
 from synth.services.access import Access, internal, use_case
 from synth.store import Account, Decision, DecisionKind, Store
 
@@ -78,9 +79,10 @@ class Request:
     def line(self) -> str:
         """The request as a line of text."""
         decided = f" by {self.decided_by}: {self.because}" if self.decided_by else ""
+        asked = f"{self.config.schema.sentence}  {self.config.generator}  asked by {self.asked_by}"
         return (
             f"{self.id}  {self.asked:%Y-%m-%d %H:%M}  {self.account}  epsilon {self.epsilon:g}  delta "
-            f"{self.config.delta:g}  {self.config.generator}  asked by {self.asked_by}  {self.state}{decided}"
+            f"{self.config.delta:g}  {asked}  {self.state}{decided}"
         )
 
 
@@ -288,7 +290,7 @@ def _is_same(one: str, other: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _Weight:
-    """What the policy is about: an epsilon at a delta, and what the same noise is worth at a delta that is not large.
+    """What the policy is about: an epsilon, and what it is worth for a whole unit at a delta that is not large.
 
     Attributes
     ----------
@@ -296,24 +298,29 @@ class _Weight:
         As they are stated.
     compared : float
         At the same delta, or at ``LARGEST_DELTA`` where that is smaller.
+    of_cell : bool
+        Whether the stated epsilon is that of one cell, and the compared one of a row.
     """
 
     epsilon: float
     delta: float
     compared: float
+    of_cell: bool = False
 
     @property
     def words(self) -> str:
         """The epsilon, and where it differs what is compared."""
-        if self.delta <= LARGEST_DELTA:
+        if self.delta <= LARGEST_DELTA and not self.of_cell:
             return f"epsilon {self.epsilon:g}"
+        stated = "for one cell" if self.of_cell else f"at delta {self.delta:g}"
         worth = f"epsilon {self.compared:.3g}" if math.isfinite(self.compared) else "no epsilon"
-        return f"epsilon {self.epsilon:g} at delta {self.delta:g}, which is worth {worth} at delta {LARGEST_DELTA:g}"
+        which = f"{'for a row ' if self.of_cell else ''}at delta {min(self.delta, LARGEST_DELTA):g}"
+        return f"epsilon {self.epsilon:g} {stated}, which is worth {worth} {which}"
 
     @property
     def too_large(self) -> str:
         """What to make smaller where it is too large."""
-        return "epsilon" if self.delta <= LARGEST_DELTA else "delta"
+        return "epsilon" if self.delta <= LARGEST_DELTA or self.of_cell else "delta"
 
     def needs_approval(self, policy: Policy) -> bool:
         """Whether the policy asks for a second person."""
@@ -341,6 +348,9 @@ class _Weight:
 
 def _weight_of(config: RunConfig) -> _Weight:
     promised, at = promised_epsilon(config), min(config.delta, LARGEST_DELTA)
+    if config.schema.neighbours is Neighbours.CELL:
+        of_row = forecast(replace(config, delta=at)).row_epsilon
+        return _Weight(promised, config.delta, math.inf if of_row is None else of_row, of_cell=True)
     return _Weight(promised, config.delta, promised_epsilon(config, at=at))
 
 
@@ -362,6 +372,7 @@ def require_without_approval(policy: Policy, budget: PrivacyBudget, cost: Cost, 
     ApprovalRequiredError
     """
     is_small = budget.delta <= LARGEST_DELTA
+    # Neither is about single cells.
     weight = _Weight(budget.epsilon, budget.delta, budget.epsilon if is_small else cost.epsilon(LARGEST_DELTA))
     weight.require_small(policy)
     if weight.needs_approval(policy):

@@ -163,7 +163,10 @@ def _matching_in(typed: str, roots: Sequence[Path], home: Path) -> list[Path]:
         raise outside
 
     def require_inside(path: Path) -> Path:
-        real = path.resolve()
+        try:
+            real = path.resolve()
+        except (OSError, RuntimeError):  # links that lead to each other
+            raise outside from None
         if real.is_relative_to(home) or not any(real.is_relative_to(root) for root in roots):
             raise outside
         return real

@@ -11,11 +11,12 @@ import pytest
 
 from synth.application import Application
 from synth.errors import BudgetExceededError, InputError, PrivacyError
+from synth.ledger.rulings import Policy, Role
 from synth.privacy.accounting import PrivacyBudget
 from synth.schema import Neighbours, RunConfig, config_to_mapping, parse_config
 from synth.schema.documents import read_mapping
 from synth.services.comparing import compared_runs
-from synth.system.settings import Settings
+from synth.system.settings import Login, Settings
 
 CONFIG = """
 account: town
@@ -55,6 +56,24 @@ def table_id(application: Application) -> str:
 def of_records(config: RunConfig) -> RunConfig:
     schema = replace(config.schema, protection="record", number_of_units=300)
     return replace(config, schema=schema, generator="independent", options={})
+
+
+def test_the_policy_is_about_a_whole_row(tmp_path: Path, config: RunConfig) -> None:
+    """An epsilon of one cell is worth several times as much for a person, whatever delta it is stated beside."""
+    settings = Settings(
+        home=tmp_path, database_url=f"sqlite:///{tmp_path / 'hermitage.sqlite'}", login=Login("oidc", "email")
+    )
+    with Application(settings) as opened:
+        for name, role in (("anna", Role.OWNER), ("ben", Role.APPROVER)):
+            opened.roles.give(name, [role], who="the test")
+        opened.roles.set_policy(Policy(approval_epsilon=1.0), who="the test")
+        anna = opened.as_user("anna")
+        said = "epsilon 1 for one cell, which is worth epsilon"
+        for one in (config, replace(config, delta=0.9)):
+            assert said in str(anna.plan(one).approval)
+        assert anna.plan(replace(config, epsilon=0.05)).approval is None
+        request = anna.ask_approval(config)
+        assert "Protects ONE CELL" in request.line
 
 
 def test_cells_are_charged_in_pure_epsilon(application: Application, config: RunConfig, table_id: str) -> None:

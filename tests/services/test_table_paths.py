@@ -167,7 +167,10 @@ def test_what_leads_out_of_the_listed_folders_is_refused_by_what_was_typed(claim
     (secret / "rows.parquet").write_bytes(b"PAR1")
     (claims / "out").symlink_to(secret)
     (claims / "2025-0.parquet").symlink_to(secret / "rows.parquet")
+    (claims / "around").symlink_to(claims / "again")
+    (claims / "again").symlink_to(claims / "around")
     refused = [
+        f"{claims}/around", f"{claims}/aroun?",
         f"{secret}/rows.parquet", f"{secret}/*.parquet", f"{secret}/none.parquet", f"{claims}/../secret/rows.parquet",
         f"{claims}/out/rows.parquet", f"{claims}/out/*.parquet", f"{claims}/out/none*", f"{claims}/o*/rows.parquet",
         f"{claims}/o*/none.parquet", f"{claims}/2025-0.parquet", f"{claims}/*.parquet", f"{tmp_path}/*/rows.parquet",
