@@ -557,6 +557,7 @@ class Application:
         path = self.folder(run_id) / "owner" / "report.json"
         if not path.exists():
             return None
+        self.vault.check_ledger(run.account_id)  # which says whose account it is, whatever the database says
         self.ledger.note_owner_view(run.account_id, run_id=run_id, who=self.access.name, what="report")
         return run_folder.read_json(path)
 

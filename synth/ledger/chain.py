@@ -18,7 +18,7 @@ from dataclasses import dataclass, fields, replace
 from typing import Any
 
 from synth.errors import LedgerError
-from synth.store import Account, Charge, ChargeState, Decision, DecisionKind, LedgerHead, now
+from synth.store import SINGLE_USER, Account, Charge, ChargeState, Decision, DecisionKind, LedgerHead, now
 
 __all__ = ["SUCCESSORS", "Chain", "altered", "keyed", "unit_facts", "verify"]
 
@@ -107,7 +107,7 @@ def verify(account: Account, charges: Sequence[Charge], decisions: Sequence[Deci
         If an entry was altered, removed, inserted or moved, a charge changed to a state that cannot follow, or the
         account's unit or limit is not the one that was decided.
     """
-    walk = _Walk(account, key)
+    walk = _Walk(account, key, _first_owner(account, decisions))
     waiting = list(decisions)
     for charge in (*charges, None):
         while waiting and waiting[0].charges == walk.head.count:
@@ -124,12 +124,12 @@ def verify(account: Account, charges: Sequence[Charge], decisions: Sequence[Deci
 class _Walk:
     """One pass over a chain."""
 
-    def __init__(self, account: Account, key: bytes) -> None:
+    def __init__(self, account: Account, key: bytes, first_owner: str) -> None:
         self._account, self._key = account, key
         self._latest: dict[str, Charge] = {}
         self._decisions = 0
         self._has_unit = False
-        self.links = [LedgerHead(account.id, 0, keyed(key, _account_facts(account)), 0)]
+        self.links = [LedgerHead(account.id, 0, keyed(key, _account_facts(account, first_owner)), 0)]
 
     @property
     def head(self) -> LedgerHead:
@@ -203,8 +203,15 @@ def _same_cost(before: Charge, after: Charge) -> bool:
     )
 
 
-def _account_facts(account: Account) -> dict[str, Any]:
-    return {"id": account.id, "name": account.name, "created": int(account.created.timestamp())}
+def _first_owner(account: Account, decisions: Sequence[Decision]) -> str:
+    """Return who opened an account: the chain begins with that, or an owner could be exchanged before a hand-over."""
+    handed = next((one for one in decisions if one.kind is DecisionKind.OWNER), None)
+    return account.owner if handed is None else str(handed.body["before"])
+
+
+def _account_facts(account: Account, first_owner: str) -> dict[str, Any]:
+    facts: dict[str, Any] = {"id": account.id, "name": account.name, "created": int(account.created.timestamp())}
+    return facts if first_owner == SINGLE_USER else {**facts, "owner": first_owner}
 
 
 def _charge_facts(charge: Charge) -> dict[str, Any]:

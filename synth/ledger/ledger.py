@@ -385,7 +385,8 @@ class Ledger:
         """Give an account, with its tables and runs, to another owner."""
         with self._store.writing() as connection:
             found = self._locked(connection, account_id)
-            self._decide(connection, found, DecisionKind.OWNER, {"owner": owner}, who=who)
+            body = {"owner": owner, "before": found.account.owner}
+            self._decide(connection, found, DecisionKind.OWNER, body, who=who)
             return self._store.accounts.note(connection, account_id, owner=owner)
 
     @patient

@@ -27,6 +27,7 @@ from synth.services.approvals import Approvals
 from synth.services.finding import Findings
 from synth.services.intake import Intake
 from synth.services.previewing import Previews
+from synth.services.run_folder import make
 from synth.services.stops import Stops
 from synth.system.settings import Login, Settings
 
@@ -271,6 +272,34 @@ def test_an_account_that_is_handed_over_goes_with_all_it_has(application: Applic
         connection.execute(text("UPDATE accounts SET owner = 'anna'"))
     with pytest.raises(LedgerError, match="altered in its owner"):
         application.as_user("carla").ledger_rows()
+
+
+def test_an_owner_who_writes_their_name_on_an_account_in_the_database_gets_no_row(application: Application) -> None:
+    """The chain begins with who opened the account, and the header of every table with the chain."""
+    anna, otto = application.as_user("anna"), application.as_user("otto")
+    table = anna.intake.receive(io.BytesIO(TABLE), account="town", name="people.csv").table_id
+    with application.store.writing() as connection:
+        connection.execute(text("UPDATE accounts SET owner = 'otto'"))
+    with pytest.raises(LedgerError, match="was altered"):
+        otto.intake.recognise_table(table)
+    with pytest.raises(LedgerError, match="was altered"):
+        otto.reserve(parse_config(read_mapping(CONFIG)), table_id=table)
+
+
+def test_an_owner_who_writes_their_name_on_an_account_reads_no_exact_report(application: Application) -> None:
+    anna, otto = application.as_user("anna"), application.as_user("otto")
+    table = anna.intake.receive(io.BytesIO(TABLE), account="town", name="people.csv").table_id
+    run = anna.reserve(parse_config(read_mapping(CONFIG)), table_id=table).id
+    folder = make(application.settings, run) / "owner"
+    folder.mkdir(exist_ok=True)
+    (folder / "report.json").write_text("{}")
+    with application.store.writing() as connection:
+        connection.execute(text("UPDATE work SET state = 'reported'"))
+    assert anna.owner_report(run) == {}
+    with application.store.writing() as connection:
+        connection.execute(text("UPDATE accounts SET owner = 'otto'"))
+    with pytest.raises(LedgerError, match="was altered"):
+        otto.owner_report(run)
 
 
 def test_a_role_that_was_taken_away_is_gone_at_once_and_nobody_is_left_without_an_admin(
