@@ -47,6 +47,8 @@ def _request(one: Request, *, may_decide: bool) -> None:
     )
     note(f"Request {one.id}, asked by {plain(one.asked_by)}, {one.asked:%Y-%m-%d %H:%M} UTC")
     st.markdown(f"{plain(config.schema.sentence)}. Columns: {plain(', '.join(config.schema.names))}.")
+    if one.caution is not None:
+        st.warning(plain(one.caution))
     if not may_decide:
         return
     hindrance = application().approvals.hindrance(one)

@@ -71,6 +71,12 @@ class Request:
     because: str = ""
     decided: datetime | None = None
 
+    @property
+    def caution(self) -> str | None:
+        """What the stated epsilon is worth, where that is not what the policy compares; else None."""
+        weight = _weight_of(self.config)
+        return None if weight.is_plain else f"This release has {weight.words}."
+
     def covers(self, config: RunConfig) -> bool:
         """Whether a configuration states no more than was asked: a preview since then adds to it."""
         return promised_epsilon(config) <= self.epsilon
@@ -308,9 +314,14 @@ class _Weight:
     of_cell: bool = False
 
     @property
+    def is_plain(self) -> bool:
+        """Whether the epsilon as it is stated is the one that is compared."""
+        return self.delta <= LARGEST_DELTA and not self.of_cell
+
+    @property
     def words(self) -> str:
         """The epsilon, and where it differs what is compared."""
-        if self.delta <= LARGEST_DELTA and not self.of_cell:
+        if self.is_plain:
             return f"epsilon {self.epsilon:g}"
         stated = "for one cell" if self.of_cell else f"at delta {self.delta:g}"
         worth = f"epsilon {self.compared:.3g}" if math.isfinite(self.compared) else "no epsilon"

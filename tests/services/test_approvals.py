@@ -78,6 +78,7 @@ def test_one_asks_a_second_approves_and_it_is_good_for_one_charge(application: A
     with pytest.raises(ApprovalRequiredError, match="Ask for it, and start the run once it is approved"):
         anna.reserve(config, table_id=table)
     request = anna.ask_approval(config)
+    assert request.caution is None
     assert anna.ask_approval(config).id == request.id  # the same that still waits
     assert application.store.runs.all() == ()
     assert not anna.plan(config).can_ask

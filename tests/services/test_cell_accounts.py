@@ -74,6 +74,7 @@ def test_the_policy_is_about_a_whole_row(tmp_path: Path, config: RunConfig) -> N
         assert anna.plan(replace(config, epsilon=0.05)).approval is None
         request = anna.ask_approval(config)
         assert "Protects ONE CELL" in request.line
+        assert said in str(request.caution)
 
 
 def test_cells_are_charged_in_pure_epsilon(application: Application, config: RunConfig, table_id: str) -> None:
