@@ -129,7 +129,7 @@ def code_of(method: str) -> str:
     if method in (REAL, LAST):
         return ""
     if method in PEERS:
-        paths = [*(HERE / "peers" / PEERS[method]).parent.glob("*.py")]
+        paths = [path for path in (HERE / "peers" / PEERS[method]).parent.glob("*.py") if path.stem[:5] != "test_"]
     else:
         made_by = GENERATORS[method].made_by
         module = made_by.partition(":")[0] if isinstance(made_by, str) else made_by.__module__
