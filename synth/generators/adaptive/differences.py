@@ -12,6 +12,7 @@ import numpy as np
 from synth.generators.adaptive.bins import ColumnBins
 from synth.generators.adaptive.orders import CountedDifferences, Order, OrderedPair
 from synth.generators.adaptive.survey import CLEAR, Survey
+from synth.generators.round_values import MOST_ASIDE
 from synth.generators.stacked import answers_of_parts
 from synth.models.marginals import JointModel, NoisyMarginal
 from synth.privacy.costs import Bound, between_neighbours
@@ -24,8 +25,8 @@ __all__ = ["Differences", "orders_of"]
 _NOISE = 1 / 1000
 """Target noise of a band, as a share of the rows."""
 
-_LEAST_SHARE, _MOST_SHARE = 0.005, 0.03
-"""Minimum and maximum share of the budget for one order."""
+_LEAST_SHARE = 0.005
+"""Minimum share of the budget for one order."""
 
 _MOST_ORDERS = 3
 """Maximum number of orders that are counted: with more, the answer about each would be too noisy."""
@@ -135,7 +136,7 @@ class Differences:
     def _share_of_one(self) -> float:
         session = self._survey.session
         wanted = (self._one_hot / (_NOISE * max(session.rows.value, 1.0))) ** 2 / session.budget.mu_squared
-        return min(max(wanted, _LEAST_SHARE), _MOST_SHARE)
+        return min(max(wanted, _LEAST_SHARE), MOST_ASIDE)
 
     @property
     def _one_hot(self) -> float:
