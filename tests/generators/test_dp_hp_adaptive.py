@@ -311,7 +311,7 @@ def test_columns_get_more_where_tables_of_several_could_tell_little():
     rare = {f"c{d}": (random.random(4000) < 0.02).astype(int) for d in range(12)}
     assert wanted(even, 1.0) + 0.1 < wanted(rare, 1.0)
     assert wanted(even, 8.0) + 0.05 < wanted(even, 1.0)
-    assert wanted(rare, 0.01) == 0.5
+    assert 0.95 < wanted(rare, 0.01) < 1.0
 
 
 def test_a_share_for_columns_is_where_both_errors_are_least():

@@ -80,7 +80,6 @@ CONSTANTS = (
     Tuned("_PRICE", "of what noise alone would be fitted with", "g10, g30", _PAIRS),
     Tuned("BINS", "a cell of two columns holds about 0.7 times the noise of a count", "none", _BUDGET),
     Tuned("_ROUNDS_PER_COLUMN", "each column with three others, if the budget allows", "simple, bounded", _BUDGET),
-    Tuned("_LARGEST_SHARE", "at most half the budget for single columns", "none", _BUDGET),
     Tuned("_RELATED", "a tenth of what two even columns could say about each other", "simple, bounded", _BUDGET),
     Tuned("_TABLE_NOISE", "noise of a fiftieth of the rows hides a table", "simple, bounded", _BUDGET),
     Tuned("_LABEL_WITHOUT_ROUNDS", "two fifths if only the columns by class are asked", "cervical", _BUDGET),

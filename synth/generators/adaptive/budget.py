@@ -43,9 +43,6 @@ rounds or more, and not with fewer; without a label, 25 columns at .28 rounds ea
 _FEWEST_OF_FINE = 0.75
 """Rounds per column below which only coarse tables are worth asking."""
 
-_LARGEST_SHARE = 0.5
-"""Maximum share of the budget for single columns if any is left for tables of several."""
-
 _RELATED = 0.1
 """Share of the rows for which two even columns say something about each other: what tables of several could find."""
 
@@ -195,7 +192,7 @@ def share_for_columns(one_ways: OneWayMarginals, spent: float) -> float:
 
     Returns
     -------
-    float, at most one half
+    float, above 0 and at most 1
     """
     errors, varied = [], []
     for one in one_ways.columns:
@@ -212,9 +209,9 @@ def share_for_columns(one_ways: OneWayMarginals, spent: float) -> float:
     # In each pair, the column that varies less; in ascending order, each is the lesser of all pairs with later ones.
     tables = _RELATED * float(np.sort(varied) @ np.arange(n - 1, -1, -1))
     if tables <= 0:
-        return _LARGEST_SHARE
+        return 1.0
     ratio = (columns / tables) ** (2 / 3)
-    return float(min(ratio / (1.0 + ratio), _LARGEST_SHARE))
+    return float(ratio / (1.0 + ratio))
 
 
 def coarseness_for(
