@@ -69,11 +69,11 @@ def test_estimate_is_generalised_least_squares(places: int, depths: tuple[int, .
     assert estimate.sum() == pytest.approx(total)
 
     covariance = np.linalg.inv(design.T @ design)
-    groups = random.integers(0, 3, places)
-    sums = np.eye(3)[groups].T
-    slope, variance = nested.spread_of(groups, 3)
-    np.testing.assert_allclose(variance, np.diag(sums @ covariance @ sums.T), rtol=1e-4, atol=1e-6)
-    assert slope.sum() == pytest.approx(1.0)
+    groups = np.eye(3)[random.integers(0, 3, places)]
+    weights = np.hstack([groups, random.normal(size=(places, 1))])
+    slope, variance = nested.spread_of(weights)
+    np.testing.assert_allclose(variance, np.diag(weights.T @ covariance @ weights), rtol=1e-4, atol=1e-6)
+    assert slope[:3].sum() == pytest.approx(1.0)
 
 
 def test_answers_that_agree_are_left_alone() -> None:
