@@ -197,8 +197,8 @@ def _(patch: pytest.MonkeyPatch) -> None:
 def _(patch: pytest.MonkeyPatch) -> None:
     right = dp_hp_adaptive._Fit.bins_as_written
 
-    def bins_as_written(self: Any) -> tuple[ColumnBins, ...]:
-        bins, rows = right(self), rows_behind(self._session)
+    def bins_as_written(self: Any, model: Any) -> tuple[ColumnBins, ...]:
+        bins, rows = right(self, model), rows_behind(self._session)
         if rows is None:
             return bins
         first = bins[0].proportions + 1e-9 * (told_by_rows(self._session) % 1000)

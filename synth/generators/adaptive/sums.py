@@ -51,6 +51,9 @@ _NOISE = 1 / 2000
 _LEAST_SHARE, _MOST = 0.002, 0.03
 """Minimum and maximum share of the budget: all other questions get at most 1.6 % more noise."""
 
+_MOST_NUMBERS = 64
+"""Most numbers that are added up: with more, each sum is noisier than what the counts say."""
+
 _DROWNED = 1 / 12
 """Noise of a sum, as a share of the rows, above which it says less than the counts."""
 
@@ -107,7 +110,7 @@ def share_for_sums(session: AnswerSource, columns: Sequence[ModelledColumn]) -> 
     columns : sequence of ModelledColumn
         Of :func:`summed_numbers`.
     """
-    if not columns:
+    if not 1 <= len(columns) <= _MOST_NUMBERS:
         return 0.0
     rows = max(session.rows.value, 1.0)
     least = len(columns) * (_unit_noise(session) / rows) ** 2

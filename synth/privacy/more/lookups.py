@@ -149,7 +149,9 @@ class Lookup(ColumnMap):
         if longest > 2.0 ** (2 * LEAF_BITS):
             raise PrivacyError(f"The table of '{self.column}' has a row longer than 1; make a new map from it.")
         farthest = 4 * longest
-        if len(table) <= EXACT_BINS:
+        if table.shape[1] == 1:
+            farthest = float(np.ptp(self._whole(table))) ** 2
+        elif len(table) <= EXACT_BINS:
             whole = self._whole(table)
             squares = _squares(whole)
             farthest = max(
