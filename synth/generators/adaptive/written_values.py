@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -40,7 +41,10 @@ _FEWEST_BROAD = 3
 _TAIL = 3.0
 """Shape of the tails: between those of incomes and exponential tails."""
 
-_CLEAR_TAIL = 1.0
+_SHAPE = 0.5
+"""Standard deviation of what lies beyond a place in the last bin, relative to that, if only a tail's shape is known."""
+
+_CLEAR_TAIL = 3.0
 """Standard deviations from which there is clearly more mass far out."""
 
 _MOST_VALUES = 32
@@ -129,27 +133,37 @@ def with_tails(bins: ColumnBins, one_way: OneWayMarginal) -> ColumnBins:
 
 
 def _held_in(bins: ColumnBins, one_way: OneWayMarginal, places: Whole, least: Vector) -> Vector:
-    """Return the mass of places from the inside out, with at least this share up to each; or unchanged."""
+    """Return the mass of places from the inside out: shares up to each that the counts and the tail agree on.
+
+    At the places beyond which the tail has a half, a quarter, ... of the bin, the share beyond is the average of the
+    tail's and the counted one by inverse variance, with half of itself as the tail's standard deviation; a count that
+    is clearly larger stays.
+    """
     now = bins.proportions[places]
-    whole = float(now.sum())
+    whole, rows = float(now.sum()), max(float(bins.table.sum()), 1.0)
     if whole <= 0:
         return now
-    parts = np.cumsum(now) / whole
-    farther = least - parts
-    if not (farther > 0).any():
+    halvings = range(1, max(int(math.log2(max(whole * rows, 2.0))), 1) + 1)
+    cuts = np.unique([int(np.searchsorted(least, 1.0 - 0.5**k)) for k in halvings])
+    cuts = cuts[cuts < len(places) - 1]
+    if not len(cuts):
         return now
-    # Is there clearly more mass beyond the place where both differ most?
-    beyond = places[int(np.argmax(farther)) + 1 :]
-    counted = float(one_way.counts[beyond].sum())
-    wanted = whole * (1.0 - float(least[np.argmax(farther)])) * max(float(bins.table.sum()), 1.0)
-    if counted - wanted > _CLEAR_TAIL * math.sqrt(_variance(one_way, beyond)):
-        return now
-    least = np.maximum(parts, least)
-    # The inner half keeps its counted shape: heaps there are not spread.
-    half = int(np.searchsorted(least, 0.5))
-    if parts[half] > 0:
-        least[:half] = parts[:half] * (least[half] / parts[half])
-    return np.diff(least, prepend=0.0) * whole
+    tail = 1.0 - least[cuts]
+    weights = np.zeros((one_way.grid.size, len(cuts)))
+    weights[places] = np.arange(len(places))[:, None] > cuts
+    counted = (one_way.counts @ weights) / (whole * rows)
+    noise = one_way.variances_of_sums(weights) / (whole * rows) ** 2
+    known = (tail * noise + counted * (_SHAPE * tail) ** 2) / (noise + (_SHAPE * tail) ** 2)
+    known = np.where(counted - tail > _CLEAR_TAIL * np.sqrt(noise), counted, known)
+    known = np.minimum.accumulate(np.clip(known, 0.0, 1.0))
+    made = np.zeros(len(places))
+    shape = np.diff(least, prepend=0.0)
+    edges = [0, *(cuts + 1).tolist(), len(places)]
+    for part, (start, end) in zip(-np.diff(known, prepend=1.0, append=0.0), pairwise(edges), strict=True):
+        # The inner half keeps its counted shape: heaps there are not spread.
+        inside = now[start:end] if start == 0 and now[start:end].sum() > 0 else shape[start:end] + _LEAST
+        made[start:end] = part * inside / inside.sum()
+    return made * whole
 
 
 def with_round_values(bins: ColumnBins, counted: RoundCounts, rows: float, cell_std: float) -> ColumnBins:
