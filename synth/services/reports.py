@@ -385,7 +385,7 @@ def _opened(config: RunConfig, run: Run, vault: Vault) -> tuple[OwnerView, str |
 
     def opened(test_table_id: str | None) -> OwnerView:
         return OwnerView.open(
-            vault,
+            vault.of_account(run.account_id),
             str(run.table_id),
             config.schema,
             config.format,

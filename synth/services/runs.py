@@ -198,11 +198,14 @@ def _require_own(now: Run, begun: Run) -> None:
 
 
 def _require_table(installation: Installation, run: Run) -> None:
-    """Refuse, before anything is charged, a run whose rows were deleted since it was planned."""
+    """Refuse, before anything is charged, a run whose rows were deleted since it was planned, or are others'."""
     if run.table_id is None:
         raise JobError("This run has no table. Start a new one.")
-    if installation.store.tables[run.table_id].state is not TableState.STORED:
+    table = installation.store.tables[run.table_id]
+    if table.state is not TableState.STORED:
         raise TableError("The table of this run was deleted. Upload it again.")
+    if table.account_id != run.account_id:
+        raise LedgerError(OTHER_THAN_RESERVED)
 
 
 def _spend(installation: Installation, run: Run, answers: AnswerFile, device: str) -> tuple[Charge, str]:
@@ -233,7 +236,7 @@ def _open(installation: Installation, run: Run, config: RunConfig) -> tuple[Priv
     """Open the rows to learn from and, if predictions are paid for, the held-out rows."""
     key = installation.vault.split_key(run.account_id)
     return PrivateTable.open(
-        installation.vault,
+        installation.vault.of_account(run.account_id),
         str(run.table_id),
         config.schema,
         config.format,

@@ -35,6 +35,11 @@ DRAFT_AGE = timedelta(days=1)
 
 _TABLE_FILES = (".table", ".header")
 
+ANOTHER_ACCOUNT = (
+    "This table was taken in under another account than the records say, which were altered outside the program. It "
+    "stays closed. Restore the records from a backup."
+)
+
 TIME_UP = "The retention time of this table has passed, so it was deleted. Upload it again."
 
 
@@ -194,13 +199,24 @@ class Vault:
                     ) from None
                 raise
 
-    def open(self, table_id: str) -> BinaryIO:
+    def of_account(self, account_id: str) -> AccountTables:
+        """Return the tables of one account, whatever the records say of others."""
+        return AccountTables(self, account_id)
+
+    def open(self, table_id: str, *, of: str | None = None) -> BinaryIO:
         """Return the decrypted bytes of a table as a seekable stream, in memory only.
+
+        Parameters
+        ----------
+        table_id : str
+        of : str, optional
+            The id of the account that it has to be of.
 
         Raises
         ------
         TableError
-            If the table was deleted, its retention time has passed, or it was altered or cut short.
+            If the table was deleted, its retention time has passed, it was altered or cut short, or it is of another
+            account, or of another than its record says.
         LedgerError
             If the ledger is behind a header of the account, or its chain is broken.
         """
@@ -209,6 +225,8 @@ class Vault:
             raise TableError("This table was deleted. Upload it again.")
         if table_id in self.expire():
             raise TableError(TIME_UP)
+        if of not in (None, table.account_id):
+            raise TableError(ANOTHER_ACCOUNT)
         self.check_ledger(table.account_id)
         header = self._stamp(table)
         raw = DecryptedStream(self._path(table_id), key=bytes.fromhex(header.key), table_id=table_id, size=header.size)
@@ -326,7 +344,10 @@ class Vault:
         with self._store.writing() as connection:
             # The account's lock keeps a slower process from writing an older head over a newer one.
             self._store.accounts.lock(connection, table.account_id)
-            header = self._headers.read(table.id).at(self._ledger.mark_in(connection, table.account_id))
+            header = self._headers.read(table.id)
+            if header.account_id != table.account_id:
+                raise TableError(ANOTHER_ACCOUNT)
+            header = header.at(self._ledger.mark_in(connection, table.account_id))
             self._headers.write(header)
         return header
 
@@ -385,6 +406,18 @@ def _modified(path: Path) -> float:
 
 
 # Headers and fingerprints ------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class AccountTables:
+    """The tables of one account: a record could be made to name another's, whose people would not be charged."""
+
+    vault: Vault
+    account_id: str
+
+    def open(self, table_id: str) -> BinaryIO:
+        """Open one as :meth:`Vault.open` does, and refuse one of another account."""
+        return self.vault.open(table_id, of=self.account_id)
 
 
 @dataclass(frozen=True, slots=True, repr=False)

@@ -433,6 +433,20 @@ def test_another_master_key_opens_nothing(vault: Vault, store: Store, account: A
         stranger.open(table_id)
 
 
+def test_a_table_is_of_the_account_under_which_it_was_taken_in(vault: Vault, store: Store, account: Account) -> None:
+    """Neither its record nor that of a run gives it to people who would be charged in the place of its own."""
+    table_id, other = put(vault, account), store.accounts.open("others")
+    with vault.of_account(account.id).open(table_id) as stream:
+        assert stream.read()
+    with pytest.raises(TableError, match="taken in under another account"):
+        vault.of_account(other.id).open(table_id)
+    with store.writing() as connection:
+        connection.execute(text("UPDATE tables SET account_id = :other"), {"other": other.id})
+    for opened in (vault, vault.of_account(other.id)):
+        with pytest.raises(TableError, match="taken in under another account"):
+            opened.open(table_id)
+
+
 def test_the_split_key_is_one_per_account_and_sealed(vault: Vault, store: Store, account: Account) -> None:
     other = store.accounts.open("others")
     key = vault.split_key(account.id)

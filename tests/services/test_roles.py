@@ -28,6 +28,7 @@ from synth.services.finding import Findings
 from synth.services.intake import Intake
 from synth.services.previewing import Previews
 from synth.services.run_folder import make
+from synth.services.runs import carry_out
 from synth.services.stops import Stops
 from synth.system.settings import Login, Settings
 
@@ -284,6 +285,20 @@ def test_an_owner_who_writes_their_name_on_an_account_in_the_database_gets_no_ro
         otto.intake.recognise_table(table)
     with pytest.raises(LedgerError, match="was altered"):
         otto.reserve(parse_config(read_mapping(CONFIG)), table_id=table)
+
+
+def test_a_run_that_is_given_the_table_of_another_account_in_the_database_reads_nothing(
+    application: Application,
+) -> None:
+    anna, otto = application.as_user("anna"), application.as_user("otto")
+    table = anna.intake.receive(io.BytesIO(TABLE), account="town", name="people.csv").table_id
+    own = otto.intake.receive(io.BytesIO(TABLE), account="village", name="people.csv").table_id
+    run = otto.reserve(parse_config(read_mapping(CONFIG.replace("account: town", "account: village"))), table_id=own)
+    with application.store.writing() as connection:
+        connection.execute(text("UPDATE runs SET table_id = :table"), {"table": table})
+    with pytest.raises(LedgerError, match="not the one for which its budget was reserved"):
+        carry_out(application.installation, run.id, NullProgress(), owner_report=False)
+    assert [charge.state.value for charge in application.ledger.charges_of(run.id)] == ["reserved"]
 
 
 def test_an_owner_who_writes_their_name_on_an_account_reads_no_exact_report(application: Application) -> None:
