@@ -28,7 +28,7 @@ from synth.system.disk import disk_full, is_full, locked, private_file, sync_dir
 from synth.vault.keys import Keys
 from synth.vault.sealing import DecryptedStream, SealedFiles, encrypt_stream, new_key, seal, unseal
 
-__all__ = ["Fingerprint", "Header", "HeaderFiles", "TableLedger", "Vault"]
+__all__ = ["AccountTables", "Fingerprint", "Header", "HeaderFiles", "TableLedger", "Vault"]
 
 DRAFT_AGE = timedelta(days=1)
 """Unfinished headers and marks, left by a process that died while writing, are deleted after this long."""

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     import psycopg
     from psycopg.adapt import Loader
 
-__all__ = ["Kind", "answer_with_rows", "main", "serve", "statement"]
+__all__ = ["Kind", "answer_with_rows", "connection_options", "main", "serve", "statement"]
 
 _ROWS_AT_ONCE = 500
 """Rows that a database sends at a time."""
