@@ -116,7 +116,6 @@ def test_masses_are_those_added_up_code_by_code(levels: int, rounded: bool) -> N
     clear &= np.abs(added[np.searchsorted(added, sums) - 1] - sums) > 1e-12
     assert clear.mean() > 0.9
     np.testing.assert_array_equal(masses.code_at(sums)[clear], (np.searchsorted(added, sums, "right") - 1)[clear])
-    np.testing.assert_array_equal(masses.reached(sums)[clear], np.searchsorted(added, sums)[clear])
 
 
 def near(found: Sequence[float], truly: Sequence[float]) -> None:

@@ -50,7 +50,6 @@ _BUDGET = "synth.generators.adaptive.budget"
 _ROUNDS = "synth.generators.adaptive.tables"
 _VALUES = "synth.generators.round_values"
 _INSIDE = "synth.generators.adaptive.written_values"
-_ORDERS = "synth.generators.adaptive.orders"
 _SURVEY = "synth.generators.adaptive.survey"
 _DIFFERENCES = "synth.generators.adaptive.differences"
 
@@ -103,7 +102,6 @@ CONSTANTS = (
     Tuned("_SURE", "among a hundred bands of pure noise, one exceeds it once in 300 times", "none", _DIFFERENCES),
     Tuned("_STRAY", "about as many as are entered the wrong way round", "none", _DIFFERENCES),
     Tuned("CLEAR", "two standard deviations of noise: of sets of columns, and of bands", "visits", _SURVEY),
-    Tuned("_SLICES", "finer where bands begin; evenly cut parts only fill in", "trips", _ORDERS),
     Tuned("_FEWEST_ROUNDS_PER_COLUMN", "as above, since every column needs some budget", "census", _BUDGET),
 )
 """The numbers that were chosen for whole rows, dense tables, rounds, round values, orders and the budget."""

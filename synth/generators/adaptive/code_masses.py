@@ -36,10 +36,6 @@ class SummedMasses(Protocol):
         """Return the code within which the sum reaches each value; from the whole sum on any code of the last place."""
         ...
 
-    def reached(self, sums: Vector) -> Whole:
-        """Return the first code before which there is at least as much mass as each value."""
-        ...
-
 
 def summed_masses(first: Whole, width: Whole, places: Vector, chances: CodeChances | None) -> SummedMasses:
     """Add up the masses of codes.
@@ -75,9 +71,6 @@ class _ByCode:
 
     def code_at(self, sums: Vector) -> Whole:
         return np.searchsorted(self.added, sums, side="right") - 1
-
-    def reached(self, sums: Vector) -> Whole:
-        return np.searchsorted(self.added, sums)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -116,7 +109,3 @@ class _ByPlace:
         reached = self.low[place] + inside * (self.low[place + 1] - self.low[place])
         found = np.floor(reached).astype(np.int64) if self.chances is None else self.chances.code_at(reached)
         return np.clip(found, self.first[place], self.first[place + 1] - 1)
-
-    def reached(self, sums: Vector) -> Whole:
-        found = self.code_at(sums)
-        return np.where(self.before(found) >= sums, found, found + 1)

@@ -42,9 +42,6 @@ Whole = NDArray[np.int64]
 _BANDS = 56
 """Maximum number of bands of positive differences."""
 
-_SLICES = 16
-"""Parts of equal mass into which a bin is divided, in addition to the cuts at band edges."""
-
 _TURNS = 200
 
 _UNHEARD = 1e-9
@@ -412,7 +409,7 @@ class OrderedPair:
     def _slices(self) -> list[tuple[Whole, Vector]]:
         """Return, for each bin of the earlier column, codes that represent slices of it, and the shares of the slices.
 
-        A bin is cut where a band begins to cross an edge of the later column's bins, and into parts of equal mass.
+        A bin is cut where a band begins to cross an edge of the later column's bins.
         """
         (earlier, later), bins = self.order.places, self.bins[0]
         masses = bins.summed_masses()
@@ -421,10 +418,7 @@ class OrderedPair:
         over = np.unique(earlier.first_from(reached))
         found = []
         for start, end in np.stack(bins.ends, axis=1).tolist():
-            low, high = masses.before(np.array([start, end]))
-            even = masses.reached(low + np.arange(1, _SLICES) / _SLICES * (high - low))
-            cuts = np.unique(np.concatenate([[start, end], even, over[(over > start) & (over < end)]]))
-            cuts = cuts[(cuts >= start) & (cuts <= end)]
+            cuts = np.unique(np.concatenate([[start, end], over[(over > start) & (over < end)]]))
             held = masses.between(cuts[:-1], cuts[1:])
             middles = masses.code_at(masses.before(cuts[:-1]) + held / 2)
             kept = held > 0
