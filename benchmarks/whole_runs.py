@@ -110,7 +110,8 @@ PROBLEMS: dict[str, Callable[[Path, Path], Problem]] = {"adult": adult, "covtype
 
 def classifiers(schema: Schema, label: str, seed: int) -> dict[str, Pipeline]:
     features = [column for column in schema.modelled if column.name != label]
-    categories = [column.name for column in features if isinstance(column, CategoryColumn | YesNoColumn)]
+    sizes = {column.name: column.size for column in features if isinstance(column, CategoryColumn | YesNoColumn)}
+    categories = list(sizes)
     numbers = [column.name for column in features if column.name not in categories]
 
     def after(number_step: object, category_step: object, model: object) -> Pipeline:
@@ -118,7 +119,8 @@ def classifiers(schema: Schema, label: str, seed: int) -> dict[str, Pipeline]:
 
     one_hot = OneHotEncoder(handle_unknown="ignore")
     ordinal = OrdinalEncoder(handle_unknown="use_encoded_value", unknown_value=np.nan)
-    is_category = np.arange(len(features)) >= len(numbers)
+    # Boosting takes categories of at most 255 values as such, longer lists by their places.
+    is_category = [False] * len(numbers) + [size <= 255 for size in sizes.values()]
     boosting = HistGradientBoostingClassifier(categorical_features=is_category, random_state=seed)
     forest = RandomForestClassifier(100, min_samples_leaf=5, random_state=seed)
     return {

@@ -90,7 +90,7 @@ CONSTANTS = (
     Tuned("_FEWEST_ROUNDS", "with fewer, single columns lose what tables gain", "sites, titanic, wine_red", _BUDGET),
     Tuned("_NOISE", "an error of .05 % of the rows per class: many columns are mostly zero", "none", _VALUES),
     Tuned("MOST_ASIDE", "all other questions get at most 1.5 % more noise", "none", _VALUES),
-    Tuned("_FAINT", "three standard deviations of ten classes are a tenth of the rows", "titanic", _VALUES),
+    Tuned("_FAINT", "three standard deviations of ten classes are a tenth of the rows", "titanic, 700 ages", _VALUES),
     Tuned("_DROWNED", "three standard deviations of noise are a quarter of the rows", "none", _VALUES),
     Tuned("_CLEAR", "three standard deviations of noise", "none", _VALUES),
     Tuned("_TAIL", "between the tails of incomes and exponential ones", "none", _INSIDE),
