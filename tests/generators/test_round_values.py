@@ -393,7 +393,7 @@ def test_a_tail_does_not_reach_to_the_end_of_a_wide_range() -> None:
         ours.append(abs(quantile(after, 0.999) - real))
         np.testing.assert_allclose(after.expected, before.expected, atol=1e-12)
         assert (after.proportions >= 0).all()
-    assert max(np.mean(even), np.mean(ours)) < 0.25 * real
+    assert max(np.mean(even), np.mean(ours)) < 0.4 * real
 
 
 def test_what_is_clearly_far_out_stays_there() -> None:

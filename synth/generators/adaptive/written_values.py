@@ -154,14 +154,17 @@ def _held_in(bins: ColumnBins, one_way: OneWayMarginal, places: Whole, least: Ve
     counted = (one_way.counts @ weights) / (whole * rows)
     noise = one_way.variances_of_sums(weights) / (whole * rows) ** 2
     known = (tail * noise + counted * (_SHAPE * tail) ** 2) / (noise + (_SHAPE * tail) ** 2)
-    known = np.where(counted - tail > _CLEAR_TAIL * np.sqrt(noise), counted, known)
+    clear = counted - tail > _CLEAR_TAIL * np.sqrt(noise)
+    known = np.where(clear, counted, known)
     known = np.minimum.accumulate(np.clip(known, 0.0, 1.0))
     made = np.zeros(len(places))
     shape = np.diff(least, prepend=0.0)
     edges = [0, *(cuts + 1).tolist(), len(places)]
-    for part, (start, end) in zip(-np.diff(known, prepend=1.0, append=0.0), pairwise(edges), strict=True):
-        # The inner half keeps its counted shape: heaps there are not spread.
-        inside = now[start:end] if start == 0 and now[start:end].sum() > 0 else shape[start:end] + _LEAST
+    # The inner half keeps its counted shape, as heaps there are not spread, and so does what is clearly far out.
+    as_counted = [True, *clear.tolist()]
+    parts = -np.diff(known, prepend=1.0, append=0.0)
+    for part, counts_tell, (start, end) in zip(parts, as_counted, pairwise(edges), strict=True):
+        inside = now[start:end] if counts_tell and now[start:end].sum() > 0 else shape[start:end] + _LEAST
         made[start:end] = part * inside / inside.sum()
     return made * whole
 
