@@ -39,6 +39,7 @@ from synth.reports.interval_estimates import summed_numbers
 from synth.reports.intervals import column_numbers
 from synth.reports.measured import compare_measured
 from synth.schema import CategoryColumn, ModelledColumn, NumberColumn, RunConfig, Schema
+from synth.schema.columns.number import MAXIMUM_LEVELS
 
 Vector = NDArray[np.float64]
 Random = np.random.Generator
@@ -114,11 +115,13 @@ FAMILIES = DEVELOPING | LAST
 
 
 def bounds(values: Vector, wide: float) -> tuple[float, float]:
-    """Return round bounds that hold every value, so many times too wide; zero is one where no value is negative."""
+    """Return round bounds that hold every value, so many times too wide as long as a grid allows; zero is one where none is negative."""
     most = float(np.abs(values).max())
     unit = 10.0 ** np.floor(np.log10(most))
     high = float(np.ceil(most / unit) * unit) * wide
-    return (0.0 if values.min() >= 0 else -high), high
+    signed = values.min() < 0
+    high = min(high, (MAXIMUM_LEVELS - 1) / (2 if signed else 1))
+    return (-high if signed else 0.0), high
 
 
 def table(family: str, rows: int, wide: float, others: int, seed: int) -> tuple[tuple[ModelledColumn, ...], NDArray]:

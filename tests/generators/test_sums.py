@@ -22,6 +22,7 @@ from synth.generators.adaptive.sums import (
     with_mean,
 )
 from synth.generators.one_way_marginals import OneWayMarginals, measure_one_way_marginals
+from synth.generators.sampling import random_source
 from synth.privacy.answers import sensitivity_of_sum
 from synth.privacy.feature_maps import Stack
 from synth.privacy.session import PrivateSession
@@ -244,3 +245,13 @@ def test_noise_of_a_sum_is_that_of_its_receipt() -> None:
     for weight, name in zip(asked(opened).weights, ("cost", "gain"), strict=True):
         assert found[name].noise_std == pytest.approx(answer.noise_std / weight)
         assert math.isfinite(found[name].value)
+
+
+def test_a_row_in_a_bin_without_rows_lies_at_its_inner_edge() -> None:
+    _, one_ways, _ = measured(schema_of(), bills())
+    one = one_ways.columns[0]
+    places = np.arange(one.grid.size)
+    cuts = np.array([np.flatnonzero(one.proportions[: one.grid.levels] > 0)[-1] + 1, one.grid.levels])
+    bins = ColumnBins.of(one, np.searchsorted(cuts, places, side="right").astype(np.int32))
+    drawn = bins.codes(np.full(50, 1), random_source(0))
+    assert drawn.max() < one.grid.first[cuts[0]] + one.grid.width[cuts[0]]

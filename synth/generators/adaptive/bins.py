@@ -82,7 +82,7 @@ class ColumnBins:
         return cls(
             grid=one_way.grid,
             bin_of_place=bin_of_place,
-            proportions=one_way.proportions,
+            proportions=_near(one_way, bin_of_place, size),
             table=_summed(bin_of_place, one_way.counts, size),
             noise_std=np.maximum(np.sqrt(variances), least),
         )
@@ -270,6 +270,25 @@ def _spread_inside(
     steps[on_grid] = chances.code_at(inside[on_grid])
     steps -= np.repeat(first, counts)
     return np.clip(steps, 0, np.repeat(width - 1, counts))
+
+
+def _near(one_way: OneWayMarginal, bin_of_place: NDArray[np.int32], size: int) -> Vector:
+    """Return the shares of places, with next to nothing at the inner edge of every ordered bin that holds no rows.
+
+    A single row drawn evenly in such a bin, up to the end of a wide range, would outweigh all others in a mean.
+    """
+    levels = one_way.grid.levels
+    of_place = bin_of_place[:levels]
+    held = _summed(bin_of_place, one_way.proportions, size)
+    starts = np.flatnonzero(np.diff(of_place, prepend=-1))
+    empty = held[of_place[starts]] <= 0
+    if not empty.any():
+        return one_way.proportions
+    proportions = one_way.proportions.copy()
+    fullest = int(np.argmax(proportions[:levels]))
+    inner = np.where(starts > fullest, starts, np.append(starts[1:], levels) - 1)
+    proportions[inner[empty]] = FAINT**2
+    return proportions
 
 
 def _summed(bins: NDArray[np.int32], values: Vector, size: int) -> Vector:
