@@ -36,6 +36,7 @@ import numpy as np
 import pandas as pd
 from marginals import AIM, HERE, PEERS, Cell, Results, released, spread, write_inputs
 from shapes import shape_distances, values_of
+from simulated_tables import EXTREMES
 from tables import Table, load_split
 from whole_runs import accuracies
 
@@ -145,7 +146,7 @@ def compare(name: str, asked: argparse.Namespace, results: Results, folder: Path
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--tables", nargs="+", choices=TABLES, default=list(TABLES))
+    parser.add_argument("--tables", nargs="+", choices=(*TABLES, *EXTREMES), default=list(TABLES))
     parser.add_argument(
         "--generators",
         nargs="+",
