@@ -115,7 +115,7 @@ FAMILIES = DEVELOPING | LAST
 
 
 def bounds(values: Vector, wide: float) -> tuple[float, float]:
-    """Return round bounds of every value, so many times too wide where a grid allows it; from 0 if none is negative."""
+    """Return round bounds that hold every value, so many times too wide, or as wide as a grid may be; 0 may be one."""
     most = float(np.abs(values).max())
     unit = 10.0 ** np.floor(np.log10(most))
     high = float(np.ceil(most / unit) * unit) * wide
