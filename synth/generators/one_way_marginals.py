@@ -54,9 +54,6 @@ _LONG = 32
 _MOST_PLACES = 2048
 """Maximum number of places of a number or date."""
 
-_MOST_CATEGORIES = 4096
-"""Maximum number of places of a category; in longer lists, neighbouring codes share places."""
-
 _COARSE_PART = 0.7
 """Share of a number's squared norm for its 32 widest cells; the remainder of all shares goes to single places."""
 
@@ -233,7 +230,7 @@ def fine_grid(column: ModelledColumn) -> CoarseGrid:
     their distance from zero (from the end nearest to zero, if zero is not on the grid), since many columns have most of
     their rows there. Zero and both ends, to which cells from outside the grid move, stand alone.
     """
-    equal = coarse_grid(column, grid=_MOST_PLACES, atoms=_MOST_CATEGORIES)
+    equal = coarse_grid(column, grid=_MOST_PLACES, atoms=column.size)
     if column.levels <= _MOST_PLACES:
         return equal
     starts = _grid_starts(column.levels, column.code_near_zero)

@@ -348,3 +348,11 @@ def test_adult_capital_gain() -> None:
     state = control.state()[f"table.{gain}"][0]
     spread = np.repeat(state / 3125, 3125)
     assert np.abs(np.cumsum(spread) - np.cumsum(real)).max() > 0.5
+
+
+def test_every_code_of_the_longest_list_is_counted_by_itself() -> None:
+    """Neighbours in a list have nothing in common: a frequent code must not give half of its rows to the next one."""
+    column = CategoryColumn("code", tuple(map(str, range(10_000))))
+    grid = fine_grid(column)
+    assert grid.size == 10_000
+    assert (grid.width == 1).all()
