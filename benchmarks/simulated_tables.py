@@ -25,6 +25,7 @@ says nothing, and every third column lacks some cells:
   which a third is 0 and the rest lognormal;
 - ``sixty_2k``, ``sixty_20k``, ``sixty_200k``: 60 columns of 30 values;
 - ``codes_2k``, ``codes_20k``, ``codes_200k``: 12 columns of 4,000 categories, as many as two columns may have;
+- ``long_list``: 100,000 rows of 5 columns as ``few5``, of which the first has 10,000 categories;
 - ``five_million``: 5 million rows of 15 columns, as ``few15``.
 """
 
@@ -234,12 +235,13 @@ def connections(seed: int, *, rows: int = 18_000) -> Made:
 
 
 def extreme(
-    rows: int, columns: int, size: int | None, *, tested: bool = False
+    rows: int, columns: int, size: int | None, *, first: int | None = None, tested: bool = False
 ) -> tuple[list[Column], NDArray[np.int64]]:
     """Draw codes of which every other column, and the label, go with one hidden number.
 
     ``size`` categories each; without it, one column in three is a number declared far too wide, and categories are few.
-    ``tested`` draws 5,000 other rows in the same way.
+    ``first`` is the number of categories of the first column, if it has others. ``tested`` draws 5,000 other rows in
+    the same way.
     """
     rows = 5000 if tested else rows
     random = np.random.default_rng([20_261_129, rows, columns, tested])
@@ -255,7 +257,7 @@ def extreme(
             codes[:, at] = np.where(random.random(rows) < 1 / 3, 0, amounts)
             declared.append(NumberColumn(f"c{at}", 0, 10_000_000, 1))
             continue
-        many = size or (2, 3, 5, 8, 12)[at % 5]
+        many = first if first and not at else size or (2, 3, 5, 8, 12)[at % 5]
         shares = np.cumsum(1 / np.arange(1, many + 1))
         ranks = np.searchsorted(shares[:-1] / shares[-1], ndtr(own), side="right")
         codes[:, at] = np.random.default_rng([20_261_129, columns, at]).permutation(many)[ranks]
@@ -324,6 +326,7 @@ EXTREMES: dict[str, Callable[..., tuple[list[Column], NDArray[np.int64]]]] = {
     **{f"few{columns}": partial(extreme, 300, columns, None) for columns in (5, 15, 40)},
     **{f"sixty_{rows}k": partial(extreme, 1000 * rows, 60, 30) for rows in (2, 20, 200)},
     **{f"codes_{rows}k": partial(extreme, 1000 * rows, 12, 4000) for rows in (2, 20, 200)},
+    "long_list": partial(extreme, 100_000, 5, None, first=10_000),
     "five_million": partial(extreme, 5_000_000, 15, None),
 }
 """Declared columns and codes; nobody writes them out as texts to read them in again."""
