@@ -415,12 +415,11 @@ def _far_out(layout: _Layout, cells: _ColumnCounts, rows: float, rows_variance: 
     all rows in a mean. From the clearest cell outwards, the known range grows to the first cell of the coarse depth
     that begins an interval, up to a cell i, with a count of at least z standard deviations of its noise, where
 
-    .. math:: z^2 = 3^2 + 2 \log(d_i / d)
+    .. math:: z^2 = 3^2 + \log(d_i / d)
 
-    with d_i the distance of cell i from the clearest one, and d that of the end of the known range. So the damage that
-    noise can do, its probability times its distance, does not grow with the distance. As tails thin out, rows may lie
-    up to four times as far; narrower declared ranges stay as they are. Places that are clear on their own are kept, by
-    the same rule.
+    with d_i the distance of cell i from the clearest one, and d that of the end of the known range: noise farther out
+    does more damage, and rows are less likely there. As tails thin out, rows may lie up to four times as far; narrower
+    declared ranges stay as they are. Places that are clear on their own are kept, by the same rule.
     """
     levels, first = layout.grid.levels, layout.grid.first
     empty = np.zeros(levels, dtype=np.bool_)
@@ -456,7 +455,7 @@ def _far_out(layout: _Layout, cells: _ColumnCounts, rows: float, rows_variance: 
     empty[: starts[max(int(below), 0)]] = True
     reach = np.where(first[alone] > centre, edges[last] - centre, centre - edges[lowest])
     farther = np.maximum(np.abs(first[alone] - centre) / reach, 1.0)
-    empty[alone[own >= np.sqrt(_CLEAR**2 + 2.0 * np.log(farther)) * noise]] = False
+    empty[alone[own >= np.sqrt(_CLEAR**2 + np.log(farther)) * noise]] = False
     return empty
 
 
@@ -471,13 +470,13 @@ def _reach(values: Vector, variances: Vector, edges: Vector, first_needs: float 
     squares = np.triu(np.maximum(counted[None, 1:] - counted[:-1, None], 0.0) ** 2 / of_pairs)
     at = 0
     if first_needs is not None and len(values) > 1:
-        # Beside a spike any scale is as likely, so only half as much is asked of distance.
+        # Beside a spike the scale is that of the clearest interval.
         excess = squares[1:, 1:] - np.log(np.maximum(edges[1:-1] / max(float(edges[1]), 1e-300), 1.0))
         if float(excess.max()) >= first_needs**2:
             at = 1 + int(np.argmax(excess.max(axis=0)))
     while True:
         farther = np.maximum(edges[at + 1 : -1] / max(float(edges[at + 1]), 1e-300), 1.0)
-        seen = squares[at + 1 :, at + 1 :] >= _CLEAR**2 + 2.0 * np.log(farther)
+        seen = squares[at + 1 :, at + 1 :] >= _CLEAR**2 + np.log(farther)
         found = np.flatnonzero(seen.any(axis=1))
         if not len(found):
             return at

@@ -419,6 +419,10 @@ def what_was_drawn_is_paid_for(run: Followed, folder: Path) -> None:
         else:
             # Two rows are as far apart as two numbers at right angles; both are one row where rows are counted.
             row = math.sqrt(2.0) if replaced and receipt["query"] != ROW_COUNT_QUERY else 1.0
+            if replaced and receipt["query"] == sums.QUERY:
+                row = (
+                    receipt["sensitivity"] / m
+                )  # bounded above, and by the definition in tests/generators/test_sums.py
             mu = m * row / (math.sqrt(noise) * receipt["grid"])
         assert receipt["mu_squared_units"] * MU_UNIT == pytest.approx(mu**2, rel=1e-5), receipt["query"]
         total += mu**2

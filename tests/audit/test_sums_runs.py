@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from audited_runs import WORLDS, start_home
 from pairs_and_sets import LAWS, Together, first_broken, follow, small_fits
-from pairs_and_sets_faults import rows_behind, told_by_rows, uncharged
+from pairs_and_sets_faults import rows_behind, told_by_rows
 from reading_here import read_here
 
 from synth.generators.adaptive import dp_hp_adaptive, sums
@@ -21,6 +21,7 @@ from synth.generators.adaptive.bins import ColumnBins
 from synth.privacy import answers, feature_maps
 from synth.privacy.costs import Bound
 from synth.privacy.more.lookups import Lookup
+from synth.privacy.session import PrivateSession
 from synth.reading import reader
 from synth.schema import CategoryColumn, NumberColumn
 
@@ -226,9 +227,17 @@ def _(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(dp_hp_adaptive._Fit, "bins_as_written", bins_as_written)
 
 
-@fault("sums are not charged", ADDED)
+@fault("the share of sums is not taken from what the others get", ADDED)
 def _(patch: pytest.MonkeyPatch) -> None:
-    uncharged(patch, sums.QUERY)
+    right = PrivateSession.sub_session
+
+    def sub_session(self: PrivateSession, share: float) -> PrivateSession:
+        before = self._spent_units
+        view = right(self, share)
+        self._spent_units = before
+        return view
+
+    patch.setattr(PrivateSession, "sub_session", sub_session)
 
 
 @pytest.mark.audit
