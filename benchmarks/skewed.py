@@ -106,8 +106,8 @@ LAST: dict[str, Callable[[Random, int], Vector]] = {
     "mixture": mixture,
     "losses": losses,
     "adult weight": real("adult/adult.data.gz", 2, header=None),
-    "census wage": real("census_income_kdd/census-income.data.gz", 5, **_CENSUS),
-    "census dividends": real("census_income_kdd/census-income.data.gz", 18, **_CENSUS),
+    "census wage": real("census_income_kdd/census-income.test.gz", 5, **_CENSUS),
+    "census dividends": real("census_income_kdd/census-income.test.gz", 18, **_CENSUS),
     "card amounts": real("creditcard_fraud_sample/creditcard_sample.csv.gz", "Amount"),
 }
 
