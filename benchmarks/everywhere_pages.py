@@ -218,7 +218,7 @@ def section(results: Mapping[Cell, Mapping[str, Any]]) -> str:
         "classifiers on real test rows, ± its standard error. *none*: no result in "
         f"{MOST_SECONDS} CPU s or {MOST_MEBIBYTES:,} MiB. {OLD} marks earlier code than the newest that was measured. "
         "AIM and MST are written from their papers ([peers](../benchmarks/peers/README.md)); PrivBayes is that of "
-        "DataSynthesizer, whose noise is sound, but not that its sensitivities follow from exact counts.",
+        "DataSynthesizer: its noise is sound, but its sensitivities follow from exact counts, which is not.",
         "\n".join(_every_cell(figures)),
     ]
     return "\n\n".join(part for part in parts if part) + "\n"
@@ -245,8 +245,9 @@ def _first_sentences(results: Mapping[Cell, Mapping[str, Any]], figures: Figures
         ]
         if verdicts:
             words = [verdict.word for verdict in verdicts]
+            one_seed = "" if any(verdict.error is not None for verdict in verdicts) else ", with one seed,"
             said.append(
-                f"Of the {len(words)} comparisons with AIM on {title}, `{OURS}` is ahead in {words.count('ahead')} "
+                f"Of the {len(words)} comparisons with AIM on {title}{one_seed} `{OURS}` is ahead in {words.count('ahead')} "
                 f"({100 * words.count('ahead') / len(words):.0f} %) and behind in {words.count('behind')}; the aim is "
                 "three quarters and none."
             )
