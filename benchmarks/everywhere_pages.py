@@ -234,7 +234,7 @@ def _first_sentences(results: Mapping[Cell, Mapping[str, Any]], figures: Figures
     if dates:
         said.append(f"Those held back were first read on {dates[0]} ({len(dates)} starts; {len(read)} tables so far).")
     else:
-        said.append("Those held back have not been read.")
+        said.append("Nothing has been run on those held back.")
     for title, names in (("open tables", [*OPEN]), ("tables held back", read)):
         verdicts = [
             verdict
@@ -247,8 +247,8 @@ def _first_sentences(results: Mapping[Cell, Mapping[str, Any]], figures: Figures
             words = [verdict.word for verdict in verdicts]
             one_seed = "" if any(verdict.error is not None for verdict in verdicts) else ", with one seed,"
             said.append(
-                f"Of the {len(words)} comparisons with AIM on {title}{one_seed} `{OURS}` is ahead in {words.count('ahead')} "
-                f"({100 * words.count('ahead') / len(words):.0f} %) and behind in {words.count('behind')}; the aim is "
+                f"Of the {len(words)} comparisons with AIM on {title}{one_seed} `{OURS}` is ahead in "
+                f"{words.count('ahead')} ({100 * words.count('ahead') / len(words):.0f} %) and behind in {words.count('behind')}; the aim is "
                 "three quarters and none."
             )
     return " ".join(said)
