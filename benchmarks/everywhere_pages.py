@@ -246,10 +246,10 @@ def _first_sentences(results: Mapping[Cell, Mapping[str, Any]], figures: Figures
         if verdicts:
             words = [verdict.word for verdict in verdicts]
             one_seed = "" if any(verdict.error is not None for verdict in verdicts) else ", with one seed,"
+            ahead, behind = words.count("ahead"), words.count("behind")
             said.append(
-                f"Of the {len(words)} comparisons with AIM on {title}{one_seed} `{OURS}` is ahead in "
-                f"{words.count('ahead')} ({100 * words.count('ahead') / len(words):.0f} %) and behind in {words.count('behind')}; the aim is "
-                "three quarters and none."
+                f"Of the {len(words)} comparisons with AIM on {title}{one_seed} `{OURS}` is ahead in {ahead} "
+                f"({100 * ahead / len(words):.0f} %) and behind in {behind}; the aim is three quarters and none."
             )
     return " ".join(said)
 
