@@ -13,6 +13,7 @@ from synth.generators.adaptive.bins import ColumnBins
 from synth.generators.stacked import answers_of_parts
 from synth.models.junction_tree import ColumnSet, triangulated_cliques
 from synth.models.marginals import NoisyMarginal
+from synth.models.shrinkage import smoothed_along_order
 from synth.privacy.answers import AnswerSource
 from synth.privacy.bins import Bins
 from synth.privacy.feature_maps import OneHot, Stack
@@ -28,6 +29,9 @@ CLEAR = 2.0
 
 _NEXT_TO_NONE = 0.1
 """Noise of a count of zero rows in cells that rules exclude: a field has no exact zeros."""
+
+_FEW_ORDERED = 2
+"""Number of ordered bins up to which an order says nothing about their classes."""
 
 _OF_SEVERAL = 3
 """Maximum number of columns in a rule that the model can take into account."""
@@ -73,7 +77,7 @@ class Survey:
 def measure_label_marginals(
     survey: Survey, bins: Sequence[ColumnBins], *, lengths: Sequence[int], share: float, total: float, query: str
 ) -> list[NoisyMarginal]:
-    """Count every column together with the label.
+    """Count every column together with the label, and smooth the counts of ordered bins.
 
     Parameters
     ----------
@@ -108,10 +112,21 @@ def measure_label_marginals(
     bin_of_code = [one.bins for one in bins]
     parts = [survey.one_hot(pair, bin_of_code) for pair in pairs]
     counted = survey.counted_once(parts, weights, share=share, query=query)
-    return [
-        NoisyMarginal(pair, counts, noise_std, total * np.outer(bins[pair[0]].expected, bins[pair[1]].expected))
-        for pair, (counts, noise_std) in zip(pairs, counted, strict=True)
-    ]
+    found = []
+    for column, pair, (table, noise_std) in zip(others, pairs, counted, strict=True):
+        expected = total * np.outer(bins[pair[0]].expected, bins[pair[1]].expected)
+        counts, ordered = table, bins[column].n_ordered > _FEW_ORDERED
+        if ordered:
+            counts = smoothed(table, expected, noise_std, bins[column], axis=pair.index(column))
+        found.append(NoisyMarginal(pair, counts, noise_std, expected, smoothed=ordered))
+    return found
+
+
+def smoothed(counts: Vector, believed: Vector, noise_std: float, one: ColumnBins, *, axis: int) -> Vector:
+    """Return the counts of a column by class, smoothed along the order of its bins, which are the given axis."""
+    by_class, expected = np.moveaxis(counts, axis, 0), np.moveaxis(believed, axis, 0)
+    smooth = smoothed_along_order(by_class, expected, noise_std, rows_std=one.noise_std, ordered=one.n_ordered)
+    return np.ascontiguousarray(np.moveaxis(smooth, 0, axis))
 
 
 def declared_zeros(
