@@ -102,9 +102,7 @@ def ridge_of_counts(
     return np.asarray(np.maximum(believed, 0.5) * (1.0 - kept) / kept)
 
 
-def smoothed_along_order(
-    table: Vector, believed: Vector, noise_std: float, *, rows_std: Vector, ordered: int
-) -> Vector:
+def smoothed_along_order(table: Vector, believed: Vector, noise_std: float, *, ordered: int) -> Vector:
     r"""Return the posterior means of counts of bins by class, where classes vary little between neighbouring bins.
 
     Ordered bins are divided into two parts of about equal rows, these again, and so on down to single bins. Given the
@@ -126,9 +124,6 @@ def smoothed_along_order(
         Counts before they were measured, in rows; not negative.
     noise_std : float
         Of one count, in rows; positive.
-    rows_std : array of shape (bins,)
-        Standard deviation of the noise in the believed rows of each bin, of all classes together: where it is small,
-        the sums of ``table`` say little more.
     ordered : int
         Number of bins, the first ones, that have an order; the other ones are shrunk one by one.
 
@@ -138,9 +133,7 @@ def smoothed_along_order(
     """
     classes = table.shape[1]
     rows = believed.sum(axis=1)
-    sums, variance = table.sum(axis=1), classes * noise_std**2
-    kept = np.minimum(shrinkage_factors(sums, rows, math.sqrt(variance)), rows_std**2 / (rows_std**2 + variance))
-    counted = np.maximum(rows + kept * (sums - rows), 0.0)
+    counted = np.maximum(_posterior(table.sum(axis=1), rows, noise_std * math.sqrt(classes)), 0.0)
     believed = believed * (counted / np.maximum(rows, 1e-9))[:, None] + 1e-6
     smooth = np.empty_like(table)
     smooth[ordered:] = _posterior(table[ordered:], believed[ordered:], noise_std)

@@ -75,7 +75,7 @@ def test_faint_bins_of_one_class_count_together_and_noise_in_unrelated_ones_is_l
         table = true + 40.0 * random.normal(size=true.shape)
         believed = np.outer(rows, shares)
         alone = believed + shrinkage_factors(table, believed, 40.0) * (table - believed)
-        smooth = smoothed_along_order(table, np.outer(rows, shares), 40.0, rows_std=np.full(31, 200.0), ordered=31)
+        smooth = smoothed_along_order(table, np.outer(rows, shares), 40.0, ordered=31)
         assert (smooth >= 0).all()
         errors += [np.abs(one - true)[1:].mean() for one in (table, alone, smooth)]
     assert errors[2] < 0.6 * errors[0]
@@ -86,7 +86,7 @@ def test_faint_bins_of_one_class_count_together_and_noise_in_unrelated_ones_is_l
 def test_next_to_no_noise_changes_no_count() -> None:
     true, rows, shares = by_class("tail of one class")
     np.testing.assert_allclose(
-        smoothed_along_order(true, np.outer(rows, shares), 1e-4, rows_std=np.full(31, 200.0), ordered=31),
+        smoothed_along_order(true, np.outer(rows, shares), 1e-4, ordered=31),
         true,
         atol=1e-2,
     )
@@ -98,7 +98,7 @@ def test_bins_without_an_order_are_shrunk_one_by_one() -> None:
     held = rows + shrinkage_factors(table.sum(axis=1), rows, 40.0 * np.sqrt(2)) * (table.sum(axis=1) - rows)
     believed = np.outer(np.maximum(held, 0.0), shares) + 1e-6
     alone = np.maximum(believed + shrinkage_factors(table, believed, 40.0) * (table - believed), 0.0)
-    smooth = smoothed_along_order(table, np.outer(rows, shares), 40.0, rows_std=np.full(31, 1e9), ordered=0)
+    smooth = smoothed_along_order(table, np.outer(rows, shares), 40.0, ordered=0)
     np.testing.assert_allclose(smooth, alone)
 
 

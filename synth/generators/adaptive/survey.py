@@ -30,9 +30,6 @@ CLEAR = 2.0
 _NEXT_TO_NONE = 0.1
 """Noise of a count of zero rows in cells that rules exclude: a field has no exact zeros."""
 
-_FEW_ORDERED = 2
-"""Number of ordered bins up to which an order says nothing about their classes."""
-
 _OF_SEVERAL = 3
 """Maximum number of columns in a rule that the model can take into account."""
 
@@ -77,7 +74,7 @@ class Survey:
 def measure_label_marginals(
     survey: Survey, bins: Sequence[ColumnBins], *, lengths: Sequence[int], share: float, total: float, query: str
 ) -> list[NoisyMarginal]:
-    """Count every column together with the label, and smooth the counts of ordered bins.
+    """Count every column together with the label, and shrink the counts, those of ordered bins along their order.
 
     Parameters
     ----------
@@ -113,19 +110,17 @@ def measure_label_marginals(
     parts = [survey.one_hot(pair, bin_of_code) for pair in pairs]
     counted = survey.counted_once(parts, weights, share=share, query=query)
     found = []
-    for column, pair, (table, noise_std) in zip(others, pairs, counted, strict=True):
+    for column, pair, (counts, noise_std) in zip(others, pairs, counted, strict=True):
         expected = total * np.outer(bins[pair[0]].expected, bins[pair[1]].expected)
-        counts, ordered = table, bins[column].n_ordered > _FEW_ORDERED
-        if ordered:
-            counts = smoothed(table, expected, noise_std, bins[column], axis=pair.index(column))
-        found.append(NoisyMarginal(pair, counts, noise_std, expected, smoothed=ordered))
+        smooth = smoothed(counts, expected, noise_std, bins[column], axis=pair.index(column))
+        found.append(NoisyMarginal(pair, smooth, noise_std, expected, smoothed=True))
     return found
 
 
 def smoothed(counts: Vector, believed: Vector, noise_std: float, one: ColumnBins, *, axis: int) -> Vector:
-    """Return the counts of a column by class, smoothed along the order of its bins, which are the given axis."""
+    """Return the posterior means of the counts of a column, which is the given axis, by class."""
     by_class, expected = np.moveaxis(counts, axis, 0), np.moveaxis(believed, axis, 0)
-    smooth = smoothed_along_order(by_class, expected, noise_std, rows_std=one.noise_std, ordered=one.n_ordered)
+    smooth = smoothed_along_order(by_class, expected, noise_std, ordered=one.n_ordered)
     return np.ascontiguousarray(np.moveaxis(smooth, 0, axis))
 
 
