@@ -72,9 +72,16 @@ class Survey:
 
 
 def measure_label_marginals(
-    survey: Survey, bins: Sequence[ColumnBins], *, lengths: Sequence[int], share: float, total: float, query: str
+    survey: Survey,
+    bins: Sequence[ColumnBins],
+    *,
+    lengths: Sequence[int],
+    share: float,
+    total: float,
+    query: str,
+    smooth: bool,
 ) -> list[NoisyMarginal]:
-    """Count every column together with the label, and shrink the counts, those of ordered bins along their order.
+    """Count every column together with the label.
 
     Parameters
     ----------
@@ -90,6 +97,8 @@ def measure_label_marginals(
         Known or estimated number of rows.
     query : str
         Name of the question.
+    smooth : bool
+        Whether to replace counts by posterior means, those of ordered bins along their order.
 
     Returns
     -------
@@ -112,8 +121,9 @@ def measure_label_marginals(
     found = []
     for column, pair, (counts, noise_std) in zip(others, pairs, counted, strict=True):
         expected = total * np.outer(bins[pair[0]].expected, bins[pair[1]].expected)
-        smooth = smoothed(counts, expected, noise_std, bins[column], axis=pair.index(column))
-        found.append(NoisyMarginal(pair, smooth, noise_std, expected, smoothed=True))
+        axis = pair.index(column)
+        table = smoothed(counts, expected, noise_std, bins[column], axis=axis) if smooth else counts
+        found.append(NoisyMarginal(pair, table, noise_std, expected, smoothed=smooth))
     return found
 
 
