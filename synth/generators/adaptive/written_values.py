@@ -44,7 +44,7 @@ _TAIL = 3.0
 _SHAPE = 0.5
 """Standard deviation of what lies beyond a place in the last bin, relative to that, if only a tail's shape is known."""
 
-_CLEAR_TAIL = 3.0
+_CLEAR_TAIL = 1.0
 """Standard deviations from which there is clearly more mass far out."""
 
 _MOST_VALUES = 32
