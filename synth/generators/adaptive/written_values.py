@@ -199,15 +199,18 @@ def with_round_values(bins: ColumnBins, counted: RoundCounts, rows: float, cell_
     known[0] += float(outside[~clear].sum()) * rows
     held[clear] = 0.0
     held[:, 0] = outside
-    masses = np.zeros((bins.size, kinds))
-    np.add.at(masses, bin_of_place, held)
+    # A bin keeps its rows by magnitude too: noise in a class of larger numbers would move rows of the last bin there.
+    longest = int(counted.magnitudes.max()) + 1
+    of_held = bin_of_place[:, None] * longest + counted.magnitudes
+    masses = np.zeros((bins.size * longest, kinds))
+    np.add.at(masses, (of_held, np.arange(kinds)), held)
     factors = class_factors(replace(counted, counts=counted.counts - known), masses, rows=rows)
     if (factors == 1.0).all() and not len(single):
         return bins
     # Codes outside all classes keep their mass, and so does the rest of every bin.
     before, after = masses[:, 1:].sum(axis=1), masses[:, 1:] @ factors[1:]
-    by_bin = np.divide(before, after, out=np.ones_like(before), where=after > 0)
-    proportions[:levels] = outside + by_bin[bin_of_place] * (held[:, 1:] @ factors[1:])
+    scale = np.divide(before, after, out=np.ones_like(before), where=after > 0)
+    proportions[:levels] = outside + (scale[of_held] * held * factors)[:, 1:].sum(axis=1)
     classes = counted.classes
     return replace(bins, proportions=proportions, chances=CodeChances(classes, factors, single, chances, counted.fine))
 
