@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import datetime
 import itertools
 import math
@@ -290,6 +291,22 @@ def test_without_heaps_nothing_is_changed() -> None:
     codes = np.clip(random.gamma(3.0, 20_000.0, ROWS), 0, 300_000).astype(int)
     bins, counted, noise = learned(INCOME, codes)
     assert with_round_values(bins, counted, ROWS, noise) is bins
+
+
+def test_noise_in_a_class_of_large_numbers_moves_no_rows_there() -> None:
+    """The last bin reaches seven times as far as the rows, and a class of numbers as large seems to hold some."""
+    column = NumberColumn("cost", 0, 99_999, 1)
+    codes = np.random.default_rng(3).gamma(2.0, 1000.0, ROWS).astype(int)
+    bins, counted, noise = learned(column, codes)
+    largest = np.flatnonzero(counted.magnitudes == counted.magnitudes.max())
+    counts = counted.counts.copy()
+    counts[largest[0]] += 300.0
+    counts[largest[1:]] -= 300.0 / (len(largest) - 1)
+    rounder = with_round_values(bins, dataclasses.replace(counted, counts=counts), ROWS, noise)
+    far = bins.grid.first[: bins.grid.levels] >= 10_000
+    before, after = (float(one.proportions[: one.grid.levels][far].sum()) for one in (bins, rounder))
+    assert before * ROWS < 20.0
+    assert after * ROWS < 20.0
 
 
 def test_zero_both_ends_and_other_codes_keep_what_they_had() -> None:
