@@ -14,6 +14,8 @@ HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent / "golden_checks"))
 sys.path.insert(0, str(HERE.parent))
 
+import same_kernels  # noqa: E402, F401 - before numpy, as where they are checked
+
 FOUND = """
 table: found.csv
 account: found

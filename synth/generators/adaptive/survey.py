@@ -20,7 +20,7 @@ from synth.privacy.feature_maps import OneHot, Stack
 from synth.schema import ModelledColumn
 from synth.schema.rules import Rule, possible_cells
 
-__all__ = ["CLEAR", "Survey", "declared_zeros", "measure_label_marginals"]
+__all__ = ["CLEAR", "Survey", "declared_zeros", "measure_label_marginals", "smoothed"]
 
 Vector = NDArray[np.float64]
 
