@@ -573,6 +573,8 @@ class _Fit:
 
     def _whole_rows_stand_out(self) -> bool:
         """Ask about one set of many columns, and return whether the current model has a large error there."""
+        if self._session.remaining_share <= _DUST:
+            return False  # the rounds so far have shown so little that their shares grew to all of it
         whole = WholeRows(
             self._survey,
             self.bins,

@@ -179,6 +179,8 @@ def _clipped(one: OneWayMarginal, rows: float, noise: float) -> ClippedSum:
     below = np.cumsum(counts)
     median = min(int(np.searchsorted(below, below[-1] / 2)), levels - 1)
     held = np.flatnonzero(counts > 0)
+    if not held.size:
+        held = np.array([median])  # no row is believed to be on the grid
     upwards = np.arange(min(median + 1, levels - 1), max(int(held[-1]), min(median + 1, levels - 1)) + 1)
     downwards = np.arange(min(int(held[0]), median), median + 1)
     above, beneath = (np.maximum(side - codes[median], 0.0) for side in (codes, 2 * codes[median] - codes))
