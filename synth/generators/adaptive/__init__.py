@@ -84,6 +84,7 @@ CONSTANTS = (
     Tuned("_LABEL_WITHOUT_ROUNDS", "two fifths if only the columns by class are asked", "cervical", _BUDGET),
     Tuned("_CLEAR_CLASSES", "noise of a sixth of the rows in four bins by class", "isolet", _BUDGET),
     Tuned("_MOST_FOR_LABEL", "three fifths at most", "isolet", _BUDGET),
+    Tuned("_SEVERAL", "one uninformative answer says little about other tables", "none", _ROUNDS),
     Tuned("_REST", "asking a table twice in a row adds little", "census, insurance", _ROUNDS),
     Tuned("_TOO_FINE", "finer tables show only chance and noise", "bounded, census, wine_white, trips", _ROUNDS),
     Tuned("_TOO_FINE_OF_FEW", "few rounds are worth most if their tables are clear", "sites, simple, census", _ROUNDS),

@@ -46,6 +46,9 @@ _ROOT = math.sqrt(2.0 / math.pi)
 _MOST_CANDIDATES = 10_000
 """Maximum number of pairs that are compared in a round; a public draw if there are more."""
 
+_SEVERAL = 4
+"""Different tables that are asked before a round's share grows or the rounds end: one answer shows little."""
+
 _REST = 3
 """A table is asked again only after one other table for every this many columns."""
 
@@ -229,7 +232,8 @@ class SelectionRounds:
             measured.extend(chosen)
             self._fitter.refit(measured, last=False)
             refitted(1.0 - left / self._share)
-            if self._below_noise(chosen):
+            several = len(set(self._asked)) >= min(_SEVERAL, len(self._pairs))
+            if several and self._below_noise(chosen):
                 if self._moved(believed) * left / (before - left) < self._columns_gain(left):
                     return True
                 part = self._part = 2 * part
