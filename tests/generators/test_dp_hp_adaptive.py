@@ -204,8 +204,9 @@ def test_every_choice_is_followed_by_its_table():
     assert kinds[0] == ("discrete_gaussian", "round values")
     assert kinds[1] == ("discrete_gaussian", "one-way tables")
     assert kinds[2] == ("discrete_gaussian", "one-way tables again (1)")
-    assert kinds[3] == ("discrete_gaussian", "tables by label")
-    choices, tables = kinds[4::2], kinds[5::2]
+    assert kinds[3] == ("discrete_gaussian", "sums of numbers")
+    assert kinds[4] == ("discrete_gaussian", "tables by label")
+    choices, tables = kinds[5::2], kinds[6::2]
     assert [query for _, query in choices] == [f"choice {number + 1}" for number in range(len(choices))]
     assert [mechanism for mechanism, _ in choices] == ["exponential"] * len(choices)
     chosen = counted_together(opened)

@@ -204,7 +204,7 @@ def test_the_question_puts_a_row_where_the_pool_does(monkeypatch: pytest.MonkeyP
 
     monkeypatch.setattr(whole_rows.WholeRows, "_question_of", noted)
     monkeypatch.setattr(dp_hp_adaptive, "STANDS_OUT", -9.0)
-    monkeypatch.setattr(whole_rows, "_CLEAR", -9.0)
+    monkeypatch.setattr(whole_rows, "CLEAR", -9.0)
     random = np.random.default_rng(3)
     opened = session(*two_causes(), epsilon=4.0, noise_key=1)
     fit(opened)
