@@ -141,6 +141,9 @@ class Noting:
     rows = property(lambda self: self.source.rows)
     remaining_share = property(lambda self: self.source.remaining_share)
 
+    def sub_session(self, share: float):
+        return self.source.sub_session(share)
+
     def noisy_sum(self, feature_map, **asked):
         self.asking = True
         release = self.source.noisy_sum(feature_map, **asked)
