@@ -38,7 +38,7 @@ def test_an_action_that_leads_elsewhere_is_lost(monkeypatch: pytest.MonkeyPatch)
         measured(given)
 
 
-@pytest.mark.parametrize("wrong", [["--sessions", "101"], ["--jobs", "31"], ["--minutes", "21"], ["--minutes", "0"]])
+@pytest.mark.parametrize("wrong", [["--sessions", "101"], ["--jobs", "101"], ["--minutes", "21"], ["--minutes", "0"]])
 def test_it_is_bounded(wrong: list[str], monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
     monkeypatch.setattr(sys, "argv", ["load.py", *wrong])
     with pytest.raises(SystemExit):
