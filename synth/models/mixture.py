@@ -13,6 +13,9 @@ __all__ = ["LEAST_PROBABILITY", "Mixture", "mean_of"]
 LEAST_PROBABILITY = 1e-12
 """Proportions are at least this before their logarithm is taken."""
 
+_ROUNDING = 1e-3
+"""How far the proportions of a saved mixture may be from a sum of 1."""
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Mixture:
@@ -81,9 +84,19 @@ class Mixture:
 
     @classmethod
     def from_state(cls, sizes: tuple[int, ...], state: dict[str, NDArray[np.float64]]) -> Mixture:
-        """Return the mixture of a state; it samples the same bytes from the same random source."""
+        """Return the mixture of a state; it samples the same bytes from the same random source.
+
+        Raises
+        ------
+        ValueError
+            If the arrays have other shapes, or are no proportions: drawing from those need not end.
+        """
         # The last bits of sums depend on the memory layout.
-        return cls(sizes, state["weights"], np.ascontiguousarray(state["probabilities"]))
+        made = cls(sizes, state["weights"], np.ascontiguousarray(state["probabilities"]))
+        for parts in (made.weights[None, :], *map(made.column, range(len(sizes)))):
+            if not (parts.min(initial=0.0) >= 0.0 and np.allclose(parts.sum(axis=1), 1.0, rtol=0.0, atol=_ROUNDING)):
+                raise ValueError("Weights and the bins of a column in a component must be proportions that sum to 1.")
+        return made
 
 
 def mean_of(mixtures: Sequence[Mixture]) -> Mixture:

@@ -208,15 +208,29 @@ class ColumnBins:
 
     @classmethod
     def from_state(cls, column: ModelledColumn, state: Mapping[str, NDArray[Any]]) -> Self:
-        """Rebuild bins that draw the same bytes."""
+        """Rebuild bins that draw the same bytes.
+
+        Raises
+        ------
+        ValueError
+            If the arrays do not fit each other and the column: a forged bin would take memory for all below it.
+        """
+        grid, table, bin_of_place = fine_grid(column), state["table"], state["bin_of_place"]
+        drawn_as = state.get("drawn_as")
+        lengths = [len(state[name]) for name in ("bin_of_place", "proportions")]
+        if lengths != [grid.size] * 2 or len(state["noise_std"]) != len(table):
+            raise ValueError(f"The bins of '{column.name}' do not have the column's places.")
+        for places in (bin_of_place, *(() if drawn_as is None else (drawn_as,))):
+            if places.min() < 0 or places.max() >= len(table):
+                raise ValueError(f"A bin of '{column.name}' is none of its {len(table)}.")
         return cls(
-            grid=fine_grid(column),
-            bin_of_place=state["bin_of_place"].astype(np.int32),
+            grid=grid,
+            bin_of_place=bin_of_place.astype(np.int32),
             proportions=state["proportions"].astype(np.float64),
-            table=state["table"].astype(np.float64),
+            table=table.astype(np.float64),
             noise_std=state["noise_std"].astype(np.float64),
             chances=chances_from_state(column, state) if "factors" in state else None,
-            drawn_as=state["drawn_as"].astype(np.int32) if "drawn_as" in state else None,
+            drawn_as=None if drawn_as is None else drawn_as.astype(np.int32),
         )
 
     def _shares_inside(self, order: Whole) -> Vector:

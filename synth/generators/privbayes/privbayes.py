@@ -170,7 +170,13 @@ class PrivBayes(Generator):
 
     @classmethod
     def from_state(cls, task: GeneratorTask, options: PrivBayesOptions, state: State) -> Self:
-        """Rebuild a fitted network; it draws the same bytes."""
+        """Rebuild a fitted network; it draws the same bytes.
+
+        Raises
+        ------
+        ValueError
+            If the arrays do not fit each other: a forged part would take memory for all below it.
+        """
         made = cls(task, options)
         parts = states_of_columns(state, len(made._columns))
         made._bins = tuple(map(ColumnBins.from_state, made._columns, parts))
@@ -178,7 +184,12 @@ class PrivBayes(Generator):
         for d, one in enumerate(parts):
             parents = tuple(one["parents"].tolist())
             groups = tuple(one[f"parts.{place}"].astype(np.int32) for place in range(len(parents)))
-            made._conditionals[d] = _Conditional(parents, groups, one["chances_of_bins"].astype(np.float64))
+            chances = one["chances_of_bins"].astype(np.float64)
+            cells = math.prod(int(group.max()) + 1 for group in groups)
+            lengths = [made._bins[parent].size for parent in parents]
+            if [len(group) for group in groups] != lengths or chances.shape != (cells, made._bins[d].size):
+                raise ValueError(f"The parents of '{made._columns[d].name}' and its table do not fit.")
+            made._conditionals[d] = _Conditional(parents, groups, chances)
         return made
 
     def facts(self) -> tuple[Fact, ...]:
