@@ -11,14 +11,18 @@ import random
 import shutil
 import subprocess
 import tempfile
+import threading
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import hypothesis
 import psutil
 import pytest
 from forked_children import ForkedChildren
+from sqlalchemy import Connection
 from xdist.scheduler import LoadFileScheduling
 
 from synth.bundle.checks import check
@@ -26,6 +30,7 @@ from synth.bundle.verify import Verdict, verdict_of
 from synth.jobs import processes
 from synth.schema import Neighbours, PrivacyUnit
 from synth.store import Account, Store
+from synth.store.engine import READING, Transactions
 from synth.system import confined
 from synth.system.settings import Settings
 from synth.vault.keys import Keys, load_keys
@@ -166,6 +171,29 @@ def forked_children() -> Iterator[None]:
         patch.setattr(processes, "subprocess", _CHILDREN)
         yield
         _CHILDREN.close()
+
+
+@pytest.fixture(scope="session", autouse=True)
+def one_transaction_at_a_time() -> Iterator[Callable[..., Any]]:
+    """Refuse a transaction inside a writing one of the same thread: it would wait for a second connection.
+
+    Others wait for the first one, and hold all connections while they do: with sixty visitors, a server stood still.
+    Yields the method without this check.
+    """
+    begun, last = Transactions._begun, threading.local()
+
+    @contextmanager
+    def alone(own: Transactions, options: dict[str, Any] | None = None, *, wait: bool = True) -> Iterator[Connection]:
+        writing = getattr(last, "writing", {}).get(id(own))
+        assert writing is None or writing.closed, "A transaction begins while this thread writes in another."
+        with begun(own, options, wait=wait) as connection:
+            if options is None or not {READING, "postgresql_readonly"} & options.keys():
+                last.writing = {**getattr(last, "writing", {}), id(own): connection}
+            yield connection
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Transactions, "_begun", alone)
+        yield begun
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -115,10 +115,12 @@ class Tables:
         query = select(TABLES).where(TABLES.c.account_id == account_id).order_by(TABLES.c.created, TABLES.c.id)
         return self._transactions.read(query, StoredTable)
 
-    def with_fingerprint(self, fingerprint: str) -> tuple[StoredTable, ...]:
-        """Return all tables with this keyed hash, deleted ones too."""
+    def with_fingerprint(self, fingerprint: str, *, connection: Connection | None = None) -> tuple[StoredTable, ...]:
+        """Return all tables with this keyed hash, deleted ones too; in the caller's transaction, if any."""
         query = select(TABLES).where(TABLES.c.fingerprint == fingerprint).order_by(TABLES.c.created, TABLES.c.id)
-        return self._transactions.read(query, StoredTable)
+        if connection is None:
+            return self._transactions.read(query, StoredTable)
+        return tuple(StoredTable(**row) for row in connection.execute(query).mappings())
 
     @remembered
     def stored(self) -> tuple[StoredTable, ...]:

@@ -181,7 +181,7 @@ class Vault:
                         form=form,
                     )
                     self._store.tables.add(connection, table)
-                    twins = {twin.account_id for twin in self.twins(table)}
+                    twins = {twin.account_id for twin in self.twins(table, connection=connection)}
                     for noted in {owner.id, *twins} if twins else ():
                         self._store.events.enter(connection, EventKind.SAME_TABLE, account_id=noted, table_id=table_id)
                     yield table
@@ -314,12 +314,14 @@ class Vault:
         self._sweep_drafts(moment)
         return expired
 
-    def twins(self, table: StoredTable) -> tuple[StoredTable, ...]:
+    def twins(self, table: StoredTable, *, connection: Connection | None = None) -> tuple[StoredTable, ...]:
         """Return the tables with the same content under other accounts, deleted ones too.
 
         Test tables are not among them, and have none: nothing is spent on their rows.
         """
-        same = self._store.tables.with_fingerprint(table.fingerprint) if table.kind is TableKind.TABLE else ()
+        if table.kind is not TableKind.TABLE:
+            return ()
+        same = self._store.tables.with_fingerprint(table.fingerprint, connection=connection)
         return tuple(other for other in same if other.kind is TableKind.TABLE and other.account_id != table.account_id)
 
     @patient

@@ -276,9 +276,10 @@ def interrupted(work: Callable[[], None], place: int, *functions: Callable[..., 
 
 
 def test_a_writer_that_is_interrupted_anywhere_keeps_nobody_from_writing(
-    impatient: Store, monkeypatch: pytest.MonkeyPatch
+    impatient: Store, monkeypatch: pytest.MonkeyPatch, one_transaction_at_a_time: Callable[..., Any]
 ) -> None:
     """By Ctrl-C, or when a worker is told to stop: it still has to write how the run ended."""
+    monkeypatch.setattr(Transactions, "_begun", one_transaction_at_a_time)
     monkeypatch.setattr(synth.store.engine, "TURN_SECONDS", 0.2)
     functions = [found for found in vars(synth.store.engine._Turns).values() if inspect.isfunction(found)]
     functions += [Transactions.writing.__wrapped__, Transactions._begun.__wrapped__]  # type: ignore[attr-defined]
