@@ -284,8 +284,8 @@ def _(patch: pytest.MonkeyPatch) -> None:
 
 @fault("the deltas of charges are not put into the curve")
 def _(patch: pytest.MonkeyPatch) -> None:
-    right = spending.epsilon_of
-    patch.setattr(spending, "epsilon_of", lambda *asked, **named: right(*asked, **{**named, "additive_delta": 0.0}))
+    right = spending._epsilon_of_units  # it remembers what was asked before
+    patch.setattr(spending, "_epsilon_of_units", lambda *amounts: right(*amounts[:-1], 0))
 
 
 @fault("the largest delta of all receipts, for who seals and who verifies")
