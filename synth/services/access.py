@@ -112,8 +112,12 @@ class Access:
 
     def seen(self, accounts: Iterable[Account]) -> list[Account]:
         """Return those of some accounts of which this user sees what was spent."""
-        found = list(accounts)
-        return found if self.roles & {Role.AUDITOR, Role.ADMIN} else self.own(found)
+        return list(accounts) if self.sees_all else self.own(accounts)
+
+    @property
+    def sees_all(self) -> bool:
+        """Whether this user sees what was spent on every account."""
+        return bool(self.roles & {Role.AUDITOR, Role.ADMIN})
 
     def require(self, *roles: Role, subject: Account | None = None) -> None:
         """Refuse what none of the user's roles allows.

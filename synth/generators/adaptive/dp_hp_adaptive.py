@@ -379,6 +379,8 @@ class _Fit:
     def measure_all_pairs(self) -> None:
         """Count all pairs of columns in one question, then sets of many columns or the pairs once more."""
         self._progress.phase("Counting all pairs of columns")
+        # The mixture takes tables of bins only: differences of columns are drawn within them.
+        self._measured = [one for one in self._measured if one.cells is None]
         share = self._session.remaining_share
         pairs = AllPairs(
             self._survey,
