@@ -22,6 +22,7 @@ Half of the families were used while the generator was made, the other half for 
 from __future__ import annotations
 
 import argparse
+import functools
 import json
 import os
 import statistics
@@ -86,10 +87,13 @@ def mixture(random: Random, rows: int) -> Vector:
 
 
 def real(file: str, column: str | int, **how: object) -> Callable[[Random, int], Vector]:
-    def draw(random: Random, rows: int) -> Vector:
+    @functools.cache
+    def values() -> Vector:
         frame = pd.read_csv(Path(os.environ["HERMITAGE_DATA"]) / file, **how)
-        values = (frame.iloc[:, column] if isinstance(column, int) else frame[column]).to_numpy(dtype=np.float64)
-        return random.choice(values, rows, replace=rows > len(values))
+        return (frame.iloc[:, column] if isinstance(column, int) else frame[column]).to_numpy(dtype=np.float64)
+
+    def draw(random: Random, rows: int) -> Vector:
+        return random.choice(values(), rows, replace=rows > len(values()))
 
     return draw
 
