@@ -218,7 +218,7 @@ def compare_measured(
     """Compare measured tables of one to three columns with synthetic rows, one table for each set of columns.
 
     It is the least noisy one: a table of just these columns comes before sums of a larger one, unless those have the
-    same bins and less noise.
+    same bins and less noise. Of a single column, ranges of values come before classes of their last digits.
 
     Parameters
     ----------
@@ -286,13 +286,19 @@ def _in_order(table: MeasuredTable, place: Mapping[str, int]) -> MeasuredTable:
 def _best(tables: Sequence[MeasuredTable]) -> dict[tuple[str, ...], MeasuredTable]:
     best: dict[tuple[str, ...], MeasuredTable] = {}
     noise = attrgetter("noise_std")
-    for table in sorted(tables, key=noise):
+    # Classes of roundness may have less noise, and say nothing about where on its scale a column has its rows.
+    for table in sorted(tables, key=lambda one: (len(one.columns) == 1 and not _in_ranges(one.bins[0]), one.noise_std)):
         best.setdefault(table.columns, table)
     for margin in sorted((margin for joint in tables for margin in _margins(joint)), key=noise):
         known = best.setdefault(margin.columns, margin)
         if margin.noise_std < known.noise_std and margin.bins == known.bins:
             best[margin.columns] = margin
     return best
+
+
+def _in_ranges(bins: Bins) -> bool:
+    """Whether bins are ranges of codes, each with a few gaps at most, in which others stand alone."""
+    return bins.order is None and bins.table.shape[1] <= 2 * bins.count
 
 
 def _margins(table: MeasuredTable) -> list[MeasuredTable]:

@@ -12,7 +12,7 @@ import pytest
 from synth.privacy.answers import RowCount
 from synth.privacy.bins import Bins
 from synth.reports.figures import Table
-from synth.reports.interval_estimates import quantile_places, share_interval
+from synth.reports.interval_estimates import SummedNumber, quantile_places, share_interval
 from synth.reports.intervals import REPORT, EstimatedNumber, column_numbers, cross_table, group_numbers
 from synth.reports.measured import ComparedTable
 from synth.reports.panels import Folded, Pick
@@ -196,6 +196,24 @@ def test_rows_of_one_unit_are_taken_to_be_alike() -> None:
     for name in ("mean", "a", "share missing", "a, n"):
         width, wider = (own[name].high - own[name].low for own in (one, other))
         assert wider == pytest.approx(2 * width, rel=0.02), name
+
+
+def test_a_sum_beside_classes_that_mix_values_with_missing_cells() -> None:
+    # The table of the column by itself says nothing about where its rows are; that of a pair does.
+    cube = np.random.default_rng(11).multinomial(ROWS, law().reshape(-1)).reshape(law().shape)
+    pair = of(("ward", "stay"), cube, 2.0, np.random.default_rng(12))
+    by_itself = of(("stay",), cube, 1.0, np.random.default_rng(13))
+    classes = (np.append(np.arange(STAYS), 7) % 10 == 0).astype(np.int32)
+    counts = np.bincount(classes, by_itself.measured)
+    mixed = replace(
+        by_itself, bins=(Bins.of_codes(classes),), measured=counts, synthetic=counts, noise_std=np.ones(len(counts))
+    )
+    steps = np.append(np.arange(STAYS) / STAYS, 0.0)
+    summed = SummedNumber(steps, Bins.of_codes(np.arange(STAYS + 1)), float(cube.sum(axis=(0, 2)) @ steps), 1.0)
+    codes = np.repeat(np.arange(STAYS), 3)
+    found = column_numbers([mixed, pair], COLUMNS["stay"], codes, CONFIG, summed)
+    assert found == column_numbers([mixed, pair], COLUMNS["stay"], codes, CONFIG)
+    assert found[0].name == "mean"
 
 
 def test_a_table_with_more_columns_is_summed_where_that_says_more() -> None:

@@ -126,6 +126,18 @@ def test_a_table_in_other_bins_comes_before_sums_of_a_larger_one() -> None:
     assert found["x", "y"].synthetic.tolist() == [[0, 0], [21, 0]]
 
 
+def test_ranges_of_values_come_before_classes_of_last_digits() -> None:
+    # Among many columns the classes of a number's last digits have less noise than its own counts: as on the census.
+    schema = Schema((NumberColumn("wage", 0, 99, 1, missing=True),))
+    ranges, round_ones = np.append(np.arange(100) // 25, 4), np.append(np.arange(100) % 10 == 0, False)
+    answers = [
+        release(OneHot(("wage",), (ranges.astype(np.int32),), (101,)), [9, 8, 7, 6, 5], noise=4),
+        release(OneHot(("wage",), (round_ones.astype(np.int32),), (101,)), [30, 5], noise=1, query="r", sequence=1),
+    ]
+    (found,) = compare_measured([np.array([2])], schema, answers, RowCount(35.0, 0.0, public=True))
+    assert found.measured.tolist() == [9, 8, 7, 6, 5]
+
+
 def test_all_sums_of_three_columns_are_compared() -> None:
     schema = Schema(tuple(CategoryColumn(name, ("0", "1")) for name in "xyz"))
     counts = np.arange(8.0).reshape(2, 2, 2)

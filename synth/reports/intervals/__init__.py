@@ -173,7 +173,7 @@ def column_numbers(
         if found and summed is not None and alone:
             # In bins of a larger table the last one may be so wide that its mean is unknown.
             ends = summed.intervals(column, alone[0], codes, compared[0].rows, k=k)
-            counted = next(_ordered(column, codes, alone[0], k))
+            counted = next(_ordered(column, codes, alone[0], k), found[0])
             found[0] = counted if ends is None else EstimatedNumber(_MEAN, counted.synthetic, *ends[0])
             made = float(np.nansum(known_values(column, codes))) * compared[0].rows.value / len(codes)
             found[1:1] = [] if ends is None else [EstimatedNumber(_TOTAL, made, *ends[1])]
