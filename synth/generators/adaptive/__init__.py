@@ -72,6 +72,7 @@ CONSTANTS = (
     Tuned("_CLEARER", "at three, the sets of many columns that followed said less about a class", "characters", _LOOK),
     Tuned("_ROOM", "rows slightly longer than expected are not shortened", "none", _LOOK),
     Tuned("_SIGNAL", "three standard deviations of noise", "none", _LOOK),
+    Tuned("_GROUPS", "a cell of two columns holds six times the noise of a count", "simulated factors", _PAIRS),
     Tuned("_MOST_GROUPS", "more cost time and show only noise", "g30", _PAIRS),
     Tuned("_FITS", "more cost time", "g10, g30, scm_tree", _PAIRS),
     Tuned("_COMPONENTS", "more cost time, and thirty columns are less accurate", "g10, g30, scm_tree", _PAIRS),

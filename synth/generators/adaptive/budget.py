@@ -27,8 +27,8 @@ __all__ = [
 ]
 
 BINS = 1.2
-"""Bins of a column, and its groups in a question about all pairs, relative to the root of the rows in units of their
-noise; at 1.2, a cell of a two-column table with even bins holds about 0.7 times the noise of a count."""
+"""Bins of a column relative to the root of the rows in units of their noise; at 1.2, a cell of a two-column table with
+even bins holds about 0.7 times the noise of a count."""
 
 CHOOSING = 0.15
 """Share of every round that is spent on choosing which columns to count together."""
