@@ -194,6 +194,16 @@ def test_the_table_of_two_columns_follows_from_their_difference() -> None:
     assert tables_of(codes, bins, cells=10) == []
 
 
+def test_where_noise_leaves_rows_only_where_the_order_excludes_them_it_says_nothing() -> None:
+    codes = stays(2000)
+    bins = bins_of(codes, 12)
+    table = np.zeros((bins[0].size, bins[1].size))
+    table[-1, 0] = 1.0  # everybody came last and left first
+    pair, tables = OrderedPair.fitted(known(codes, STAYS.modelled), bins, table, 2000.0)
+    assert tables == []
+    assert np.isfinite(pair.factors).all()
+
+
 @pytest.mark.parametrize("settled", [False, True])
 def test_rows_lie_as_far_apart_as_was_counted(settled: bool) -> None:
     codes = stays(20_000)

@@ -271,7 +271,7 @@ class OrderedPair:
         pair : OrderedPair
         tables : list of NoisyMarginal
             Of both columns: by bins, and by coarse cells of equal difference. None if a column has fewer than two bins
-            with values.
+            with values, or no rows are left where the order allows them.
         """
         order = counted.order
         even = cls.unrelated(order, bins)
@@ -289,6 +289,8 @@ class OrderedPair:
             within = joint / np.maximum(joint.sum(axis=2, keepdims=True), 1e-300)
             joint, more = _agreeing(table[inside][..., None] * within, table[inside], counted.proportions)
             factors = factors * more / max(float((factors * more).max()), 1e-300)
+        if joint.sum() <= 0:
+            return even, []  # by what noise left, no two bins with rows have a difference that was counted
         # Rows of a bin without any known difference satisfy the order all the same.
         factors = np.maximum(factors, _UNHEARD)
         agreed = table.copy()
