@@ -7,6 +7,7 @@ others. A category has one coordinate for each code. Nothing is fitted to rows.
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -96,7 +97,7 @@ class ColumnEncoding:
         return np.asarray(codes, dtype=np.int64)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class RowEncoding:
     """The encodings of several columns side by side.
 
@@ -104,12 +105,9 @@ class RowEncoding:
     ----------
     columns : tuple of ColumnEncoding
         In the order of the names given.
-    tables : tuple of Lookup
-        One for each column: row c of a table is the vector of code c (or of its bin).
     """
 
     columns: tuple[ColumnEncoding, ...]
-    tables: tuple[Lookup, ...]
 
     @classmethod
     def of(cls, schema: Schema, names: Sequence[str]) -> Self:
@@ -132,7 +130,12 @@ class RowEncoding:
             column = ColumnEncoding(schema.modelled_column(name), start)
             columns.append(column)
             start += column.width
-        return cls(tuple(columns), tuple(column.table for column in columns))
+        return cls(tuple(columns))
+
+    @functools.cached_property
+    def tables(self) -> tuple[Lookup, ...]:
+        """One for each column: row c of a table is the vector of code c (or of its bin)."""
+        return tuple(column.table for column in self.columns)
 
     @property
     def width(self) -> int:

@@ -402,11 +402,14 @@ def _coordinates(table: CodeTable, schema: Schema, *, seed: int) -> NDArray[np.f
         return vectors.encode(np.column_stack([codes.astype(np.int64) for codes in table]))
     random = np.random.default_rng([seed, 8])
     total = np.zeros((len(table[0]), _WIDEST))
-    for column, lookup, codes in zip(vectors.columns, vectors.tables, table, strict=True):
+    for column, codes in zip(vectors.columns, table, strict=True):
         matrix = random.normal(0.0, _WIDEST**-0.5, size=(column.width, _WIDEST))
-        # A code at a time: a long list of categories is never written out for every row.
+        if not column.column.levels:
+            # The vector of a code is a one and zeros: of a long list they are never written out.
+            total += matrix[codes]
+            continue
         present, place = np.unique(codes, return_inverse=True)
-        total += (lookup.evaluate({column.column.name: present.astype(np.int64)}) @ matrix)[place]
+        total += (column.table.evaluate({column.column.name: present.astype(np.int64)}) @ matrix)[place]
     return total
 
 
