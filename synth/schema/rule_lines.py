@@ -69,7 +69,7 @@ _AT_ONCE = 2**18
 """Codes of a column that are looked at together."""
 
 MOST_LEVELS = 2**24
-"""Values of the longest number or date that a rule can be about."""
+"""Values of the longest number or date that a rule can be about, unless it only says when a cell is empty."""
 
 _MOST_SINGLE = 2**16
 """Most single codes of a condition that are listed where they are equally far apart."""
@@ -250,10 +250,10 @@ class _Line:
     def _refused(self, why: str) -> ConfigError:
         return ConfigError(f"rules: '{shown(self.text)}' {why}")
 
-    def _named(self, name: str) -> ModelledColumn:
+    def _named(self, name: str, *, values: bool = True) -> ModelledColumn:
         name = _unquoted(name)
         column = self.declared.get(name)
-        if column is not None and column.levels > MOST_LEVELS:
+        if values and column is not None and column.levels > MOST_LEVELS:
             raise self._refused(
                 f"is about '{shown(name)}', which has {column.levels:,} values; rules are kept for at most "
                 f"{MOST_LEVELS:,}. Choose a larger step for it, or leave the rule out."
@@ -324,7 +324,7 @@ class _Line:
         return Among(column, codes_between(column, least, most), text)
 
     def _about_empty(self, text: str, name: str, *, empty: bool) -> Among:
-        column = self._named(name)
+        column = self._named(name, values=False)
         code = column.missing_code
         if code is None:
             raise self._refused(
