@@ -108,7 +108,12 @@ class OneWayMarginal:
         -------
         array of shape (size,), in squared rows
         """
-        return self.variances_of_sums(np.equal.outer(groups, np.arange(size)).astype(np.float64))
+        cells = self._cells
+        of_alone = cells.variances[len(cells.variances) - len(cells.alone) :]
+        # Added up by group: a weight for every place and group would be 80 GB for 100,000 classes of a label.
+        own = np.bincount(groups[cells.alone], of_alone, size)
+        on_grid = np.equal.outer(groups[: self.grid.levels], np.arange(size)).astype(np.float64)
+        return self._given_total(own, own, on_grid)
 
     def variances_of_sums(self, weights: Matrix) -> Vector:
         """Return the variance of weighted sums of the ``counts``.
@@ -123,16 +128,18 @@ class OneWayMarginal:
         array of shape (sums,), in squared rows
         """
         cells = self._cells
-        variances = cells.variances
-        own = weights[cells.alone]
-        slope = own.T @ variances[len(variances) - len(cells.alone) :]
-        variance = np.square(own).T @ variances[len(variances) - len(cells.alone) :]
+        own, of_alone = weights[cells.alone], cells.variances[len(cells.variances) - len(cells.alone) :]
+        return self._given_total(own.T @ of_alone, np.square(own).T @ of_alone, weights[: self.grid.levels])
+
+    def _given_total(self, slope: Vector, variance: Vector, on_grid: Matrix) -> Vector:
+        """Return variances given the total, from those of the places that stand alone and the weights of the others."""
+        cells = self._cells
         if cells.nested is not None:
-            share, inside = cells.nested.spread_of(weights[: self.grid.levels])
-            variance += inside + share**2 * variances[0]
-            slope += share * variances[0]
+            share, inside = cells.nested.spread_of(on_grid)
+            variance = variance + inside + share**2 * cells.variances[0]
+            slope = slope + share * cells.variances[0]
         # The total constrains all counts together, and so reduces their noise.
-        return np.asarray(np.maximum(variance - slope**2 / (variances.sum() + self.rows_variance), 0.0))
+        return np.asarray(np.maximum(variance - slope**2 / (cells.variances.sum() + self.rows_variance), 0.0))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
