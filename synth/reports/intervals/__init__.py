@@ -104,14 +104,16 @@ class _KnownBins:
         rank[places] = np.arange(len(places))
         return cls(bins, places, low[places], high[places], rank)
 
-    def centres(self, codes: Codes, values: NDArray[np.float64]) -> NDArray[np.float64]:
+    def centres(
+        self, codes: Codes, values: NDArray[np.float64], rows: NDArray[np.float64] | None = None
+    ) -> NDArray[np.float64]:
         """Return the mean of the synthetic rows in every bin, or its middle where there are none; shape (bins,).
 
-        ``codes`` are those of synthetic rows that have ``values``.
+        ``codes`` have these ``values``, and so many ``rows`` each; one by default.
         """
         ranks = self.rank[self.bins[codes]]
-        own = np.bincount(ranks, minlength=len(self.low) + 1)[:-1]
-        sums = np.bincount(ranks, values, len(self.low) + 1)[:-1]
+        own = np.bincount(ranks, rows, len(self.low) + 1)[:-1]
+        sums = np.bincount(ranks, values if rows is None else values * rows, len(self.low) + 1)[:-1]
         return np.where(own > 0, sums / np.maximum(own, 1.0), (self.low + self.high) / 2)
 
     def mean_interval(
@@ -167,13 +169,14 @@ def column_numbers(
         return EstimatedNumber(f"{_SHARE}{label}", mine, *ends)
 
     if column.levels:
-        each = [list(_ordered(column, codes, table, k)) for table in tables]
+        values = _KnownValues.of(column, codes)
+        each = [list(_ordered(column, values, table, k)) for table in tables]
         found = [min(same, key=_width) for same in zip(*filter(None, each), strict=True)]
         alone = [SummedTable.of(one, column.name) for one in compared if one.columns == (column.name,)]
         if found and summed is not None and alone:
             # In bins of a larger table the last one may be so wide that its mean is unknown.
             ends = summed.intervals(column, alone[0], codes, compared[0].rows, k=k)
-            counted = next(_ordered(column, codes, alone[0], k), found[0])
+            counted = next(_ordered(column, values, alone[0], k), found[0])
             found[0] = counted if ends is None else EstimatedNumber(_MEAN, counted.synthetic, *ends[0])
             made = float(np.nansum(known_values(column, codes))) * compared[0].rows.value / len(codes)
             found[1:1] = [] if ends is None else [EstimatedNumber(_TOTAL, made, *ends[1])]
@@ -193,24 +196,41 @@ def _width(one: EstimatedNumber) -> float:
     return one.high - one.low if math.isfinite(one.low) else math.inf
 
 
-def _ordered(column: ModelledColumn, codes: Codes, table: SummedTable, k: int) -> Iterator[EstimatedNumber]:
-    values = known_values(column, codes)
+@dataclass(frozen=True, slots=True, eq=False)
+class _KnownValues:
+    """The values of synthetic rows that have one: each ``code`` once, in the order of the ``values``, with its rows."""
+
+    codes: Codes
+    values: NDArray[np.float64]
+    rows: NDArray[np.float64]
+    mean: float
+
+    @classmethod
+    def of(cls, column: ModelledColumn, codes: Codes) -> _KnownValues:
+        own, rows = np.unique(codes, return_counts=True)
+        values = known_values(column, own)
+        told = np.argsort(values, kind="stable")[: int(np.isfinite(values).sum())]
+        own, values, rows = own[told], values[told], rows[told].astype(np.float64)
+        return cls(own, values, rows, float(rows @ values / rows.sum()) if len(own) else math.nan)
+
+    def quantile(self, part: float) -> float:
+        """Return the least value that a part of the rows does not exceed."""
+        below = np.cumsum(self.rows) / self.rows.sum()
+        return float(self.values[np.searchsorted(below, part - 1e-12)])
+
+
+def _ordered(column: ModelledColumn, made: _KnownValues, table: SummedTable, k: int) -> Iterator[EstimatedNumber]:
     known = _KnownBins.of(column, table.bins[0])
-    told = np.isfinite(values)
-    codes, values = codes[told], values[told]
-    if known is None or not len(values):
+    if known is None or not len(made.values):
         return
     counts, noise = table.counts[known.places], table.noise[known.places]
     if column.is_summable:
-        low, high = known.mean_interval(counts, noise, known.centres(codes, values), k)
-        yield EstimatedNumber(_MEAN, float(values.mean()), low, high)
-    values.sort()
-    below = np.arange(1, len(values) + 1) / len(values)
+        low, high = known.mean_interval(counts, noise, known.centres(made.codes, made.values, made.rows), k)
+        yield EstimatedNumber(_MEAN, made.mean, low, high)
     ends = quantile_places(counts, noise, list(_PARTS), rows_per_unit=k)
     for (part, name), places in zip(_PARTS.items(), ends, strict=True):
-        mine = float(values[np.searchsorted(below, part - 1e-12)])
         low, high = (math.nan, math.nan) if places is None else (known.low[places[0]], known.high[places[1]])
-        yield EstimatedNumber(name, mine, float(low), float(high))
+        yield EstimatedNumber(name, made.quantile(part), float(low), float(high))
 
 
 def group_numbers(
