@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -154,26 +153,6 @@ def test_expected_counts_are_nearer_than_noisy_ones() -> None:
     bins = binned(LONG, SMOOTH, epsilon=0.1)
     exact = np.bincount(bin_of_code(bins)[SMOOTH], minlength=bins.size)
     assert np.abs(bins.expected * len(SMOOTH) - exact).sum() < np.abs(bins.table - exact).sum()
-
-
-def test_two_answers_about_bins_are_nearer_than_either() -> None:
-    exact = np.array([400.0, 250.0, 150.0, 100.0, 60.0, 30.0, 10.0, 0.0])
-    random, off, apart = np.random.default_rng(3), [], []
-    for _ in range(300):
-        first = exact + random.normal(0, 20, 8)
-        first += (1000 - first.sum()) / 8
-        again = exact + random.normal(0, 25, 8)
-        held = np.maximum(first, 0)
-        alone = replace(
-            made_by_hand([*range(8)], (held / held.sum()).tolist()), table=first, noise_std=np.full(8, 20 * 0.875**0.5)
-        )
-        both = alone.counted_again(again, 25.0**2, rows_variance=0.0)
-        assert both.expected.sum() == pytest.approx(1.0)
-        assert both.table.sum() == pytest.approx(1000)
-        off.append([np.abs(each - exact).sum() for each in (1000 * alone.expected, again, 1000 * both.expected)])
-        apart.append((both.table - exact) / both.noise_std)
-    assert np.mean(off, axis=0)[2] < 0.85 * np.mean(off, axis=0)[:2].min()
-    assert np.std(apart) == pytest.approx(1.0, abs=0.05)
 
 
 @pytest.mark.parametrize("n_rows", [1, 7, 1000, 50_000])

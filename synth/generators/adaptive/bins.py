@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any, Self
 
@@ -132,40 +132,6 @@ class ColumnBins:
         """
         rows = max(float(self.table.sum()), 1.0)
         return NoisyMarginal((position,), self.expected * rows, float(np.sqrt(np.mean(self.noise_std**2))))
-
-    def counted_again(self, counts: Vector, variance: float, *, rows_variance: float) -> Self:
-        """Return the bins after another answer about their counts.
-
-        Parameters
-        ----------
-        counts : array of shape (bins,)
-            In rows, unbiased, of any sign.
-        variance : float
-            Of each count, in squared rows; positive.
-        rows_variance : float
-            Of the noise in the number of rows, in squared rows.
-
-        Notes
-        -----
-        The number of rows constrains the answer as it did the first one. The estimate is updated as a normal mean with
-        the error that it is expected to have (that of ``budget.columns_error``), so small bins are hardly moved.
-        """
-        rows = max(float(self.table.sum()), 1.0)
-        all_of_it = variance * self.size + rows_variance
-        counts = counts - (counts.sum() - rows) * variance / all_of_it
-        variance -= variance**2 / all_of_it
-        first, expected = self.noise_std**2, self.expected * rows
-        error = first * expected**2 / np.maximum(first + expected**2, 1e-300)
-        moved = np.maximum(expected + error / (error + variance) * (counts - expected), 0.0)
-        if moved.sum() <= 0:
-            return self
-        factor = moved * (rows / moved.sum()) / np.where(expected > 0, expected, 1.0)
-        return replace(
-            self,
-            proportions=self.proportions * np.where(expected > 0, factor, 1.0)[self.bin_of_place],
-            table=(self.table * variance + counts * first) / (first + variance),
-            noise_std=np.sqrt(first * variance / (first + variance)),
-        )
 
     @property
     def n_codes(self) -> int:

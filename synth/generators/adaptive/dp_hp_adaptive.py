@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from typing import ClassVar, Self
 
 import numpy as np
@@ -24,7 +23,7 @@ from synth.generators.adaptive.orders import OrderedPair, pairs_from_state, plac
 from synth.generators.adaptive.pairs_look import LOOK, PairsLook
 from synth.generators.adaptive.regression import measured_moments
 from synth.generators.adaptive.sums import ClippedSum, measure_sums, share_for_sums, summed_numbers, with_mean
-from synth.generators.adaptive.survey import Survey, declared_zeros, measure_label_marginals, with_class_sums
+from synth.generators.adaptive.survey import Survey, declared_zeros, measure_label_marginals
 from synth.generators.adaptive.tables import SelectionRounds
 from synth.generators.adaptive.tree import MANY_COLUMNS, ChowLiuTree, bins_of_tree, rounds_of_tree
 from synth.generators.adaptive.whole_rows import STANDS_OUT, WHOLE_ROUNDS, WholeRows, sets_are_few
@@ -34,8 +33,7 @@ from synth.generators.protocol import Card, Generator, GeneratorTask, State, sta
 from synth.generators.round_values import RoundCounts, long_numbers, measure_round_values, plan_round_values
 from synth.generators.sampling import check_rows, random_source
 from synth.models.joint_model import FEW_COLUMNS, Fitter, MixtureFitter, fitter_of, kind_for, restored_model
-from synth.models.junction_tree import ColumnSet
-from synth.models.marginals import JointModel, NoisyMarginal, misfit, pooled
+from synth.models.marginals import JointModel, NoisyMarginal, misfit
 from synth.models.moments import CountedMoments
 from synth.models.pool import tilted_to_moments
 from synth.privacy.answers import AnswerSource, NoisyAnswer, of_kind
@@ -243,10 +241,8 @@ class _Fit:
             self._most_rounds = rounds_of_tree(len(self._columns)) if tree else 0.0
             self._most_bins = min(self._most_bins, tree or self._most_bins)
         self.bins: tuple[ColumnBins, ...] = ()
-        self._counted_alone = self.bins
         self.is_dense = False
         self._measured: list[NoisyMarginal] = []
-        self._by_class: list[NoisyMarginal] = []
         self._models: list[JointModel] = []
         self._base: Fitter | AllPairs
         self._whole: WholeRows | None = None
@@ -320,7 +316,6 @@ class _Fit:
             # No column varies, although some might have: nothing else is worth asking.
             self._one_ways = self._counted(self._session.remaining_share, self._one_ways)
             self.bins = coarsen(self._one_ways, Coarseness(bins=self._most_bins))
-        self._counted_alone = self.bins
         self._measured = [one.measured(d) for d, one in enumerate(self.bins)]
 
     def look_at_pairs(self) -> None:
@@ -364,7 +359,7 @@ class _Fit:
         if self._by_label:
             # Shares are rounded down; the last question takes the remainder.
             share = self._budget.by_label if self._choosing else self._session.remaining_share
-            self._count_by_class(share, "tables by label")
+            self._measured += self._label_marginals(share, "tables by label")
         sizes = tuple(one.size for one in self.bins)
         self._fitter = fitter_of(
             self._kind(),
@@ -438,9 +433,7 @@ class _Fit:
         self.bins = tuple(
             ColumnBins.of(way, one.bin_of_place) for way, one in zip(self._one_ways.columns, self.bins, strict=True)
         )
-        self._counted_alone = self.bins
         self._measured[: len(self.bins)] = [one.measured(d) for d, one in enumerate(self.bins)]
-        self._use_class_sums()
 
     def measure_moments(self) -> None:
         """Ask how each pair of columns is related on average, if the rows are for regressions."""
@@ -521,26 +514,6 @@ class _Fit:
             earlier=earlier,
         )
 
-    def _count_by_class(self, share: float, query: str) -> None:
-        """Count the columns by class; what that says about each column, and the label, alone is used as such."""
-        tables = self._label_marginals(share, query)
-        self._by_class += tables
-        self._use_class_sums()
-        self._measured += [
-            one if one.smoothed else replace(one, believed=self._unrelated(one.columns)) for one in tables
-        ]
-
-    def _use_class_sums(self) -> None:
-        """Update the columns' bins, as counted column by column, by the sums of their unbiased counts by class."""
-        unbiased = [one for one in self._by_class if not one.smoothed]
-        if unbiased:
-            self.bins = with_class_sums(self._survey, self._counted_alone, pooled(unbiased))
-            self._measured[: len(self.bins)] = [one.measured(d) for d, one in enumerate(self.bins)]
-
-    def _unrelated(self, columns: ColumnSet) -> NDArray[np.float64]:
-        first, second = (self.bins[d].expected for d in columns)
-        return np.asarray(self._one_ways.rows * np.outer(first, second))
-
     def _label_marginals(self, share: float, query: str) -> list[NoisyMarginal]:
         lengths = declared_bins(self._columns, self._label_bins)
         total = self._one_ways.rows
@@ -558,7 +531,7 @@ class _Fit:
         edges = tree.ask(share)
         self._measured += edges
         if self._by_label and not edges:
-            self._count_by_class(self._session.remaining_share, "tables by label again")
+            self._measured += self._label_marginals(self._session.remaining_share, "tables by label again")
 
     def _measure_in_rounds(self, share: float) -> None:
         """Choose, count and fit, round by round."""

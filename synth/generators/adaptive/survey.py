@@ -20,7 +20,7 @@ from synth.privacy.feature_maps import OneHot, Stack
 from synth.schema import ModelledColumn
 from synth.schema.rules import Rule, possible_cells
 
-__all__ = ["CLEAR", "Survey", "declared_zeros", "measure_label_marginals", "smoothed", "with_class_sums"]
+__all__ = ["CLEAR", "Survey", "declared_zeros", "measure_label_marginals", "smoothed"]
 
 Vector = NDArray[np.float64]
 
@@ -125,39 +125,6 @@ def measure_label_marginals(
         table = smoothed(counts, expected, noise_std, bins[column], axis=axis) if smooth else counts
         found.append(NoisyMarginal(pair, table, noise_std, expected, smoothed=smooth))
     return found
-
-
-def with_class_sums(
-    survey: Survey, bins: Sequence[ColumnBins], by_class: Sequence[NoisyMarginal]
-) -> tuple[ColumnBins, ...]:
-    """Return the bins after counts by class, which are counts of the columns, and of the label, as well.
-
-    A fit hardly lets a table that shows little of two columns together say anything of each of them alone.
-
-    Parameters
-    ----------
-    survey : Survey
-        For a table with a label.
-    bins : sequence of ColumnBins
-        As counted column by column.
-    by_class : sequence of NoisyMarginal
-        Unbiased counts of columns together with the label, one table of each.
-    """
-    label, found = survey.label, list(bins)
-    rows_variance = survey.session.rows.noise_std**2
-    classes, precision = np.zeros(0 if label is None else bins[label].size), 0.0
-    for one in by_class:
-        if label is None or not one.table.any():
-            continue  # zeros, as in a plan, are no answer
-        column = next(d for d in one.columns if d != label)
-        of_column, of_label = (one.table.sum(axis=1 - one.columns.index(d)) for d in (column, label))
-        variance = one.noise_std**2 * len(of_label)
-        found[column] = bins[column].counted_again(of_column, variance, rows_variance=rows_variance)
-        weight = 1.0 / (one.noise_std**2 * len(of_column))
-        classes, precision = classes + weight * of_label, precision + weight
-    if label is not None and precision:
-        found[label] = bins[label].counted_again(classes / precision, 1.0 / precision, rows_variance=rows_variance)
-    return tuple(found)
 
 
 def smoothed(counts: Vector, believed: Vector, noise_std: float, one: ColumnBins, *, axis: int) -> Vector:
