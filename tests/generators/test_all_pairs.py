@@ -239,6 +239,23 @@ def test_the_noise_of_all_pairs_is_that_of_the_question():
     assert all(one.table.sum() == pytest.approx(6000, rel=0.2) for one in pairs.answers.measured)
 
 
+@pytest.mark.parametrize("epsilon", [0.5, 3.0])
+def test_groups_are_so_few_that_cells_stand_clear_of_noise(epsilon):
+    opened = session(declared(), numbers_of(dense()), epsilon=epsilon)
+    one_ways = measure_one_way_marginals(opened, opened.schema.modelled, label="kind", share=0.2, source="test")
+    bins = coarsen(one_ways, Coarseness(bins=16))
+    survey = all_pairs.Survey(opened, opened.schema.modelled, 6, "test")
+    pairs = all_pairs.AllPairs(
+        survey, bins, total=6000, unit_noise=one_ways.unit_noise, share=0.8, seed=0, device="cpu"
+    )
+    pairs.measure(0.8, "all pairs")
+    for one in pairs.answers.measured:
+        assert 6000 / one.table.size > 4 * one.noise_std
+        # Nor so few that nothing is told: the label's classes are never joined.
+        assert min(one.table.shape) >= (3 if epsilon > 1 else 2)
+        assert one.table.shape[-1] == 3 or 6 not in one.columns
+
+
 @pytest.mark.thorough
 def test_the_same_answers_are_fitted_once(monkeypatch):
     fits = []
