@@ -388,7 +388,7 @@ def one_unit_moves_no_answer_farther_than_is_stated(run: Followed, folder: Path)
         # A row adds one number, or a vector of length 1 whose products with others are not negative.
         row = (2.0 if choice else math.sqrt(2.0)) if replaced and query != ROW_COUNT_QUERY else 1.0
         if replaced and query == sums.QUERY:
-            # Steps from -1 to 1; tests/generators/test_sums.py compares with the definition.
+            # Steps from -1 to 1; tests/generators/test_added_up.py compares with the definition.
             assert m < receipt["sensitivity"] <= 2.0 * m
             continue
         assert receipt["sensitivity"] == pytest.approx(m * row, rel=1e-5), f"'{query}' states another sensitivity"
@@ -422,7 +422,7 @@ def what_was_drawn_is_paid_for(run: Followed, folder: Path) -> None:
             if replaced and receipt["query"] == sums.QUERY:
                 row = (
                     receipt["sensitivity"] / m
-                )  # bounded above, and by the definition in tests/generators/test_sums.py
+                )  # bounded above, and by the definition in tests/generators/test_added_up.py
             mu = m * row / (math.sqrt(noise) * receipt["grid"])
         assert receipt["mu_squared_units"] * MU_UNIT == pytest.approx(mu**2, rel=1e-5), receipt["query"]
         total += mu**2
