@@ -175,19 +175,19 @@ def forked_children() -> Iterator[None]:
 
 @pytest.fixture(scope="session", autouse=True)
 def one_transaction_at_a_time() -> Iterator[Callable[..., Any]]:
-    """Refuse a transaction inside a writing one of the same thread: it would wait for a second connection.
+    """Refuse a writing transaction inside another of the same thread: it would wait for its own turn.
 
-    Others wait for the first one, and hold all connections while they do: with sixty visitors, a server stood still.
     Yields the method without this check.
     """
     begun, last = Transactions._begun, threading.local()
 
     @contextmanager
     def alone(own: Transactions, options: dict[str, Any] | None = None, *, wait: bool = True) -> Iterator[Connection]:
-        writing = getattr(last, "writing", {}).get(id(own))
+        writes = options is None or not {READING, "postgresql_readonly"} & options.keys()
+        writing = getattr(last, "writing", {}).get(id(own)) if writes else None
         assert writing is None or writing.closed, "A transaction begins while this thread writes in another."
         with begun(own, options, wait=wait) as connection:
-            if options is None or not {READING, "postgresql_readonly"} & options.keys():
+            if writes:
                 last.writing = {**getattr(last, "writing", {}), id(own): connection}
             yield connection
 

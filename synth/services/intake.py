@@ -147,8 +147,7 @@ class Intake:
         retention = timedelta(hours=self._store.settings.retention_hours)
         # A browser may send a whole path, and a user name in it would be private.
         shown = name.replace("\\", "/").rstrip("/").rsplit("/", 1)[-1] or "table"
-        # The account is opened together with the table: if anything fails, there is neither. What is looked up in the
-        # database comes after: inside, it would wait for a second connection while others wait for this one.
+        # The account is opened together with the table: if anything fails, there is neither.
         with self._vault.taking(
             stream if watch is None else cast(BinaryIO, _Watched(stream, watch)),
             account_name=account,
@@ -158,9 +157,9 @@ class Intake:
             form=json.dumps(format_to_mapping(form)),
             retention=retention,
         ) as table:
-            pass  # it exists once the block has ended
+            received = self._described(table, header, display_name(account, what="The account"))
         self._headers[table.id] = header
-        return self._described(table, header, display_name(account, what="The account"))
+        return received
 
     @use_case(Role.OWNER, about="account")
     def receive_listed(

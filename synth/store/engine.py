@@ -90,7 +90,8 @@ def _sqlite_engine(url: URL) -> Engine:
     if not url.database or url.database == ":memory:":
         raise ConfigError("DATABASE_URL names no file. The ledger must outlive the program: write sqlite:///PATH.")
     _create_private_file(Path(url.database))
-    # As many connections as threads: those that wait for their turn to write must not keep others from reading.
+    # No limit: threads that wait for their turn to write must not keep others from reading, least of all the one that
+    # has the turn and looks something up.
     engine = create_engine(url, connect_args={"timeout": BUSY_SECONDS}, hide_parameters=True, max_overflow=-1)
     event.listen(engine, "connect", _prepare_sqlite_connection)
     _Turns().listen(engine)
