@@ -111,7 +111,7 @@ class OneWayMarginal:
         cells = self._cells
         of_alone = cells.variances[len(cells.variances) - len(cells.alone) :]
         # Added up by group: a weight for every place and group would be 80 GB for 100,000 classes of a label.
-        own = np.bincount(groups[cells.alone], of_alone, size)
+        own: Vector = np.bincount(groups[cells.alone], of_alone, size).astype(np.float64)
         on_grid = np.equal.outer(groups[: self.grid.levels], np.arange(size)).astype(np.float64)
         return self._given_total(own, own, on_grid)
 

@@ -210,8 +210,8 @@ class _KnownValues:
         own, rows = np.unique(codes, return_counts=True)
         values = known_values(column, own)
         told = np.argsort(values, kind="stable")[: int(np.isfinite(values).sum())]
-        own, values, rows = own[told], values[told], rows[told].astype(np.float64)
-        return cls(own, values, rows, float(rows @ values / rows.sum()) if len(own) else math.nan)
+        own, values, counts = own[told], values[told], rows[told].astype(np.float64)
+        return cls(own, values, counts, float(counts @ values / counts.sum()) if len(own) else math.nan)
 
     def quantile(self, part: float) -> float:
         """Return the least value that a part of the rows does not exceed."""
