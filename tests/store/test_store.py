@@ -8,6 +8,7 @@ import stat
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
@@ -231,6 +232,28 @@ def test_threads_of_one_process_stand_in_line_to_write(impatient: Store) -> None
     assert not failed
     with impatient.transactions.reading() as connection:
         assert connection.execute(text("SELECT count(*) FROM scratch")).scalar_one() == 240
+
+
+def test_who_writes_can_look_something_up_while_many_stand_in_line(impatient: Store) -> None:
+    """A table is taken in so: it looks for the same one elsewhere, and others must not hold all connections."""
+    pool, line = impatient.transactions._engine.pool, 30
+
+    def write() -> None:
+        with impatient.transactions.writing():
+            pass
+
+    threads = [threading.Thread(target=write) for _ in range(line)]
+    with impatient.transactions.writing():
+        for thread in threads:
+            thread.start()
+        # Until all stand in line, or those that found a connection do, if there were a limit to these.
+        for _ in range(2000):
+            if pool.checkedout() > line:  # type: ignore[attr-defined]
+                break
+            time.sleep(0.005)
+        assert not impatient.accounts.all()
+    for thread in threads:
+        thread.join()
 
 
 def test_a_writer_that_fails_gives_its_turn_back(impatient: Store, tmp_path: Path) -> None:
