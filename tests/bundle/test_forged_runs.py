@@ -99,7 +99,7 @@ class Forgery:
 
     of: str
     change: Forge
-    reasons: tuple[str, ...]
+    reasons: tuple[str | tuple[str, ...], ...]
     by: str = "check"
     follow: bool = False
 
@@ -437,8 +437,8 @@ FORGERIES: dict[str, Forgery] = {
     "half the share of the report": Forgery("sketch", other_evaluation, ("gives it 5.000%",), "quick"),
     "a question left out": Forgery("sketch", a_question_left_out, (NEVER,), follow=True),
     "a question added": Forgery("classes", a_question_added, ("the run does not ask it", COST), follow=True),
-    # Another epsilon, however near, may also clip sums elsewhere: then they were asked with another feature map.
-    "choices left out": Forgery("choices", choices_left_out, (" asked",), "check", True),
+    # With another budget sums may be clipped elsewhere, and their question is the first that differs.
+    "choices left out": Forgery("choices", choices_left_out, ((NEVER, ASKED),), "check", True),
     "a question renamed": Forgery("classes", last_receipt(query="exact 41"), (NEVER,), follow=True),
     "asked by somebody else": Forgery("classes", last_receipt(source="exact 41"), (SOMEBODY,), "quick"),
     "asked by somebody else after choices": Forgery("choices", last_receipt(source="exact 41"), (SOMEBODY,), "quick"),

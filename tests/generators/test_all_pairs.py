@@ -222,15 +222,20 @@ def test_nothing_is_looked_at_where_noise_would_hide_every_pair(monkeypatch):
     assert LOOK not in [receipt.query for receipt in opened.receipts]
 
 
-def test_the_noise_of_all_pairs_is_that_of_the_question():
-    opened = session(declared(), numbers_of(dense()), epsilon=3.0)
+def asked_pairs(opened, *, share):
+    """Count the columns with a fifth of the budget, and all pairs with a share of it."""
     one_ways = measure_one_way_marginals(opened, opened.schema.modelled, label="kind", share=0.2, source="test")
     bins = coarsen(one_ways, Coarseness(bins=16))
     survey = all_pairs.Survey(opened, opened.schema.modelled, 6, "test")
     pairs = all_pairs.AllPairs(
-        survey, bins, total=6000, unit_noise=one_ways.unit_noise, share=0.5, seed=0, device="cpu"
+        survey, bins, total=6000, unit_noise=one_ways.unit_noise, share=share, seed=0, device="cpu"
     )
-    pairs.measure(0.5, "all pairs")
+    pairs.measure(share, "all pairs")
+    return one_ways, bins, pairs
+
+
+def test_the_noise_of_all_pairs_is_that_of_the_question():
+    one_ways, _, pairs = asked_pairs(session(declared(), numbers_of(dense()), epsilon=3.0), share=0.5)
     noise = {one.noise_std for one in pairs.answers.measured}
     # The product of two halves is the sum of four counts.
     expected = noise_of_all_pairs(7, one_ways.unit_noise, 6000, 0.5)
@@ -241,14 +246,7 @@ def test_the_noise_of_all_pairs_is_that_of_the_question():
 
 @pytest.mark.parametrize("epsilon", [0.5, 3.0])
 def test_groups_are_so_few_that_cells_stand_clear_of_noise(epsilon):
-    opened = session(declared(), numbers_of(dense()), epsilon=epsilon)
-    one_ways = measure_one_way_marginals(opened, opened.schema.modelled, label="kind", share=0.2, source="test")
-    bins = coarsen(one_ways, Coarseness(bins=16))
-    survey = all_pairs.Survey(opened, opened.schema.modelled, 6, "test")
-    pairs = all_pairs.AllPairs(
-        survey, bins, total=6000, unit_noise=one_ways.unit_noise, share=0.8, seed=0, device="cpu"
-    )
-    pairs.measure(0.8, "all pairs")
+    _, _, pairs = asked_pairs(session(declared(), numbers_of(dense()), epsilon=epsilon), share=0.8)
     for one in pairs.answers.measured:
         assert 6000 / one.table.size > 4 * one.noise_std
         # Nor so few that nothing is told: the label's classes are never joined.
@@ -297,14 +295,7 @@ def test_a_fit_goes_on_while_it_is_off_by_more_than_noise(epsilon, fits, monkeyp
 
     monkeypatch.setattr(mixture_estimation, "fit_mixtures", counted)
     monkeypatch.setattr(all_pairs, "_MORE", (60, 80))
-    opened = session(declared(), numbers_of(dense()), epsilon=epsilon)
-    one_ways = measure_one_way_marginals(opened, opened.schema.modelled, label="kind", share=0.2, source="test")
-    bins = coarsen(one_ways, Coarseness(bins=16))
-    survey = all_pairs.Survey(opened, opened.schema.modelled, 6, "test")
-    pairs = all_pairs.AllPairs(
-        survey, bins, total=6000, unit_noise=one_ways.unit_noise, share=0.5, seed=0, device="cpu"
-    )
-    pairs.measure(0.5, "all pairs")
+    _, bins, pairs = asked_pairs(session(declared(), numbers_of(dense()), epsilon=epsilon), share=0.5)
     told = []
     pairs.refit([one.measured(d) for d, one in enumerate(bins)], last=True, report=lambda *one: told.append(one))
     # At epsilon 100 not even 180 steps reach the noise; at .2 noise is all that there is.
