@@ -44,7 +44,13 @@ Vector = NDArray[np.float64]
 Whole = NDArray[np.int64]
 
 POOL_ROWS = 100_000
-"""Rows of a pool; more rows than this are drawn from several pools, so that few rows are repeated."""
+"""Rows of a pool."""
+
+_REPEATED = 0.2
+"""Rows drawn from a pool, as a part of its effective rows; beyond it more pools are drawn, so that few repeat."""
+
+_POOLS = 8
+"""Pools that are drawn for the sake of fewer repeated rows."""
 
 _LOOSELY = 0.5
 """Ridge of tables that the base already agrees with, in units of their noise: the tilt hardly changes them."""
@@ -386,15 +392,23 @@ class TiltedPool:
     def sample(self, n_rows: int, random: np.random.Generator) -> Whole:
         """Return rows of bins, shape (n_rows, number of columns), in random order.
 
-        Rows are drawn systematically, from several pools if necessary: each occurs the floor or the ceiling of its
-        expected number of times.
+        Rows are drawn systematically: each occurs the floor or the ceiling of its expected number of times. A tilt puts
+        the weight on a part of the rows, which would occur again and again, so they come from several pools. The tilt
+        was fitted to the first one, so the weights of the others are raked to its tables (Deville and Särndal 1992,
+        "Calibration estimators in survey sampling"); otherwise their rare rows of large weight shift every column.
         """
-        pools = -(-n_rows // POOL_ROWS)
+        first, weights = self.pool(0)
+        fresh = min(math.ceil(n_rows / (_REPEATED * effective_rows(weights))), _POOLS)
+        pools = max(fresh, -(-n_rows // POOL_ROWS), 1)
+        means = [np.bincount(index, weights, size).astype(np.float64) for index, size in self._controlled(first)]
         found = []
         for one in range(pools):
             pool, weights = self.pool(one)
+            controlled = self._controlled(pool)
+            if one:
+                weights = _raked(weights, controlled, means)
             wanted = (one + 1) * n_rows // pools - one * n_rows // pools
-            found.append(pool.rows(drawn_evenly(weights, self._controlled(pool), wanted, random)))
+            found.append(pool.rows(drawn_evenly(weights, controlled, wanted, random)))
         rows = np.concatenate(found) if pools > 1 else found[0]
         random.shuffle(rows)
         return rows
@@ -451,10 +465,24 @@ class TiltedPool:
 
     def _weights(self, pool: Pool) -> Vector:
         logs = np.zeros(pool.n_rows) if self.moments is None else self.moments.logs(pool.columns)
-        # One table after another, as in all versions, so that the same rows are drawn to the last byte.
+        # One table after another, so that the same rows are drawn to the last byte.
         for one, factors in zip(self.cells, self.factors, strict=True):
             logs += factors[one.index(pool)]
         return _weights_of(logs)[0]
+
+
+def _raked(weights: Vector, tables: Sequence[tuple[NDArray[Any], int]], wanted: Sequence[Vector]) -> Vector:
+    """Return weights, sum 1, whose sums in the cells of the first table are as wanted, and in the others nearly so.
+
+    The tables are taken from the last, which have most cells, to the first: single columns end exact. A cell without
+    rows cannot be mended; if no weight is left, the weights are as they were.
+    """
+    raked = weights
+    for (index, size), aim in zip(reversed(tables), reversed(wanted), strict=True):
+        held = np.bincount(index, raked, size)
+        raked = raked * np.divide(aim, held, out=np.zeros(size), where=held > 0)[index]
+    total = float(raked.sum())
+    return np.asarray(raked / total) if total > 0 else weights
 
 
 def drawn_evenly(

@@ -10,6 +10,7 @@ from synth.models.cells import CellsOfSet, cells_of_columns
 from synth.models.junction_tree import JunctionTree
 from synth.models.marginals import NoisyMarginal
 from synth.models.markov_random_field import MarkovRandomField
+from synth.models.mixture import Mixture
 from synth.models.moments import Coordinates, CountedMoments
 from synth.models.pool import (
     CountedCells,
@@ -84,6 +85,34 @@ def test_more_rows_than_a_pool_has_come_from_several(monkeypatch: pytest.MonkeyP
     assert model.state()["pool.seed"].tolist() == [2**30, 5]
     assert (again.sample(1700, np.random.default_rng(0)) == rows).all()
     assert model.marginal((0,)).sum() == pytest.approx(1.0)
+
+
+def test_pools_to_which_a_tilt_was_not_fitted_have_the_same_columns_and_tables(monkeypatch: pytest.MonkeyPatch):
+    """Each pool strays by the root of 1 / 500, .02 in this column; drawn rows stray by a rounding each."""
+    monkeypatch.setattr(pools, "POOL_ROWS", 500)
+    cells = cells_of_columns((0, 1), SIZES)
+    model = TiltedPool(even(), 5, (cells,), (np.random.default_rng(1).normal(size=12),))
+    rows = model.sample(8000, np.random.default_rng(0))
+    for column in range(4):
+        held = np.bincount(rows[:, column], minlength=SIZES[column]) / 8000
+        assert held == pytest.approx(model.marginal((column,)), abs=0.002)
+    together = np.bincount(rows[:, 0] * SIZES[1] + rows[:, 1], minlength=12) / 8000
+    assert together == pytest.approx(model.marginal((0, 1)).reshape(-1), abs=0.006)
+
+
+def test_few_rows_are_repeated_where_a_tilt_puts_the_weight_on_few(monkeypatch: pytest.MonkeyPatch):
+    sizes = (30,) * 8
+    base = Mixture(sizes, np.ones(1), np.full((1, sum(sizes)), 1 / 30))
+    monkeypatch.setattr(pools, "POOL_ROWS", 2000)
+    cells = cells_of_columns((0, 1), sizes)
+    model = TiltedPool(base, 5, (cells,), (np.random.default_rng(1).normal(0, 1.5, cells.size),))
+
+    def different() -> int:
+        return len(np.unique(model.sample(1000, np.random.default_rng(0)), axis=0))
+
+    many = different()
+    monkeypatch.setattr(pools, "_POOLS", 1)
+    assert many > 750 > 600 > different()
 
 
 def test_a_state_that_is_of_no_pool_is_refused():
