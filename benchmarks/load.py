@@ -273,6 +273,7 @@ def measured(given: argparse.Namespace, *, frozen: bool) -> dict[str, Any]:
             seconds, own = time.monotonic() - began, time.process_time() - own
             cpu = sum(server.cpu_times()[:2]) - cpu
             after = _memory_afterwards(server, given.wait)
+            failed = _incidents(folder / "server" / "server.log")
     times = sorted(seconds for _, seconds in counted.pages)
     if not times:
         raise RuntimeError(f"no page was drawn: {counted.lost[:3]}")
@@ -288,6 +289,7 @@ def measured(given: argparse.Namespace, *, frozen: bool) -> dict[str, Any]:
         "browser": sorted(counted.seen),
         "runs": counted.runs,
         "lost": counted.lost,
+        "incidents": failed,
         "seconds": seconds,
         "server_cpu_per_page": cpu / (len(times) + len(counted.ticks)),
         "visitors_cpu": own,
@@ -297,6 +299,11 @@ def measured(given: argparse.Namespace, *, frozen: bool) -> dict[str, Any]:
         "memory_after": after,
         "slowest": dict(sorted(slowest.items(), key=lambda pair: -pair[1])[:5]),
     }
+
+
+def _incidents(log: Path) -> list[str]:
+    """Return the lines of the server's log that give an incident's kind of error and its place in the code."""
+    return [line for line in log.read_text(encoding="utf-8", errors="replace").splitlines() if "incident " in line]
 
 
 def _after_one_round(counted: Counted) -> Callable[[], bool]:
@@ -330,6 +337,8 @@ def printed(found: dict[str, Any]) -> None:
     print("  slowest: " + ", ".join(f"{name} {seconds:.2f} s" for name, seconds in found["slowest"].items()))
     for line in found["lost"][:10]:
         print(f"  lost: {line}")
+    for line in found["incidents"]:
+        print(f"  {line}")
     sys.stdout.flush()
 
 

@@ -407,6 +407,7 @@ class Intake:
     def kept(self) -> list[KeptTable]:
         """Return what an administrator sees of every table whose rows still exist, oldest first: no name, no column."""
         self._vault.expire()
+        stored = self._store.tables.stored()  # first: an account is there before its tables
         accounts = {account.id: account for account in self._store.accounts.all()}
         return [
             KeptTable(
@@ -417,7 +418,7 @@ class Intake:
                 created=table.created,
                 keep_until=table.keep_until,
             )
-            for table in self._store.tables.stored()
+            for table in stored
         ]
 
     @use_case(Role.OWNER, Role.ADMIN, about="table_id")

@@ -69,6 +69,25 @@ def test_the_first_line_may_be_declared_to_hold_names_after_all(application: App
     assert (received.n_rows, [column.name for column in received.columns]) == (2, ["1990", "1991"])
 
 
+@pytest.mark.parametrize("read", ["accounts", "tables"])
+def test_a_table_that_is_taken_in_while_the_stored_ones_are_listed_stops_no_list(
+    application: Application, monkeypatch: pytest.MonkeyPatch, read: str
+) -> None:
+    store = application.store
+    where, name = {"accounts": (store.accounts, "all"), "tables": (store.tables, "stored")}[read]
+    listed = getattr(where, name)
+
+    def listed_before_another_came() -> object:
+        found = listed()
+        monkeypatch.undo()
+        application.intake.receive(io.BytesIO(table()), account="new people", name="t.csv")
+        return found
+
+    monkeypatch.setattr(where, name, listed_before_another_came)
+    assert {one.account for one in application.intake.kept()} <= {"new people"}
+    assert [one.account for one in application.intake.kept()] == ["new people"]
+
+
 def test_one_row_changes_no_drafted_kind(application: Application) -> None:
     odd = "somebody,perhaps,once,free text,80kg"
     received = [
