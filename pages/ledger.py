@@ -99,6 +99,7 @@ def charges_table(rows: list[LedgerRow]) -> None:
             "time (UTC)": [row.time.strftime("%Y-%m-%d %H:%M:%S") for row in rows],
             "people": [row.account for row in rows],
             "run": [row.run_id[:8] for row in rows],
+            "who": [row.who or "the program" for row in rows],
             "purpose": [row.purpose for row in rows],
             "epsilon": [row.epsilon for row in rows],
             "delta": [f"{row.delta:g}" for row in rows],
@@ -147,7 +148,7 @@ def decisions_table() -> None:
             "decision": [one.what for one in found],
         }
     )
-    show_table(frame, alt="Every decision about accounts, users and the policy", key="decisions")
+    show_table(frame, alt="Every decision about accounts, tables, users and the policy", key="decisions")
     whole = pd.DataFrame([dataclasses.asdict(one) for one in found])
     st.download_button(
         "Export decisions as CSV",

@@ -46,6 +46,7 @@ from synth.services.reports import renewal_minutes, renewal_subject
 from synth.services.stops import Stops
 from synth.services.trying_out import sweep_trials
 from synth.services.views import (
+    DECIDED_EVENTS,
     AccountView,
     DecisionView,
     LedgerRow,
@@ -54,6 +55,7 @@ from synth.services.views import (
     RunView,
     account_view,
     decision_view,
+    event_view,
     has_spent,
     ledger_row,
     run_view,
@@ -287,13 +289,21 @@ class Application:
 
     @use_case(Role.AUDITOR, Role.ADMIN)
     def decisions(self) -> list[DecisionView]:
-        """Return every decision about an account or the installation, with who made it and when, newest first."""
+        """Return every decision, with who made it and when, newest first.
+
+        Those about an account or the whole installation, the rows that were deleted, and the incidents that were
+        cleared.
+        """
+        events = [event for kind in DECIDED_EVENTS for event in self.store.events.of_kind(kind)]
+        accounts = self.store.accounts.all()
+        names = {account.id: account.name for account in accounts}
         made = [
             decision_view(decision, account.name)
-            for account in self.store.accounts.all()
+            for account in accounts
             for decision in self.ledger.chain(account.id).decisions
         ]
         made += [decision_view(ruling, "") for ruling in self.roles.rulings()]
+        made += [event_view(event, names[event.account_id] if event.account_id else "") for event in events]
         return sorted(made, key=lambda one: one.time, reverse=True)
 
     # People who use it, and what they may do ------------------------------------------------------------------------

@@ -27,6 +27,8 @@ from synth.store import (
     ChargeState,
     Decision,
     DecisionKind,
+    Event,
+    EventKind,
     Ruling,
     RulingKind,
     Run,
@@ -37,6 +39,7 @@ from synth.store import (
 from synth.system.disk import fullest, has_no_room
 
 __all__ = [
+    "DECIDED_EVENTS",
     "AccountView",
     "BudgetPart",
     "DecisionView",
@@ -52,6 +55,7 @@ __all__ = [
     "added_worth",
     "cell_words",
     "decision_view",
+    "event_view",
     "has_spent",
     "ledger_row",
     "row_epsilon_of_config",
@@ -221,14 +225,17 @@ class LedgerRow:
     delta: float
     state: str
     certificate_id: str | None
+    who: str
     row_worth: RowWorth | None = None
 
     @property
     def line(self) -> str:
         """The row as a line of text."""
+        by = f"  by {self.who}" if self.who else ""
         cost = f"epsilon {self.epsilon:g}{row_worth_words(self.row_worth)}  delta {self.delta:g}  {self.state}"
         return (
             f"{self.time:%Y-%m-%d %H:%M}  {self.account}  #{self.sequence}  {cost}  run {self.run_id}  {self.purpose}"
+            f"{by}"
         )
 
 
@@ -250,6 +257,18 @@ class DecisionView:
 def decision_view(decision: Decision | Ruling, account: str) -> DecisionView:
     """Return a decision in words."""
     return DecisionView(decision.time, account, decision.who, _WORDS[decision.kind](decision.body))
+
+
+def event_view(event: Event, account: str) -> DecisionView:
+    """Return an event that somebody decided on, in words."""
+    return DecisionView(event.time, account, event.who, DECIDED_EVENTS[event.kind](event))
+
+
+DECIDED_EVENTS: Mapping[EventKind, Callable[[Event], str]] = {
+    EventKind.TABLE_DELETED: lambda event: f"deleted the rows of the table {(event.table_id or '')[:8]}",
+    EventKind.STOP_CLEARED: lambda event: f"cleared incident {event.detail['incident']}: {event.detail['because']}",
+}
+"""Events that somebody decided on, in words: what changes no account and so is no entry of its chain."""
 
 
 def _limit(body: Mapping[str, Any]) -> str:
@@ -288,6 +307,7 @@ def ledger_row(charge: Charge, account: str, store: Store) -> LedgerRow:
         delta=charge.delta,
         state=charge.state.value,
         certificate_id=charge.certificate_id,
+        who=charge.who,
         row_worth=worth_of_charge(charge, store),
     )
 

@@ -48,6 +48,15 @@ def test_the_auditor_sees_the_ledger_the_decision_and_no_row(place: Institution,
     assert walk.account.encode() in entries
     assert walk.reason.encode() in entries
     assert APPROVER.encode() in entries
+    for button, held in {
+        "Export CSV": (walk.account, "released", OWNER),
+        "Export JSON": (walk.account, "released", OWNER),
+        "Export decisions as CSV": (walk.account, walk.reason, APPROVER),
+    }.items():
+        with auditor.page.expect_download() as download:
+            auditor.press(button)
+        written = Path(download.value.path()).read_text(encoding="utf-8")
+        assert all(words in written for words in held), button
     bar = auditor.page.get_by_test_id("stSidebarNav").inner_text().split("\n")
     assert {"Start", "Ledger"} <= set(bar)
     assert not {"1 Upload", "4 Generate", "5 Report", "6 Release", "Admin"} & set(bar)

@@ -258,6 +258,22 @@ def test_everybody_may_open_the_demonstration_and_what_is_signed_names_the_user(
     assert len(otto.access.signed("x" * 500)) == 120
 
 
+def test_an_auditor_sees_who_spent_who_deleted_rows_and_who_cleared_an_incident(application: Application) -> None:
+    config = parse_config(read_mapping(CONFIG))
+    anna, carla, dan = map(application.as_user, ("anna", "carla", "dan"))
+    table = anna.intake.receive(io.BytesIO(TABLE), account="town", name="people.csv").table_id
+    run = anna.reserve(config, table_id=table).id
+    assert [(row.run_id, row.who) for row in carla.ledger_rows()] == [(run, "anna")]
+    assert carla.ledger_rows()[0].line.endswith("  by anna")
+    anna.cancel(run)
+    dan.intake.delete_table(table)
+    application.stops.record(config, "0badcafe", "the closest record")
+    dan.stops.clear("0badcafe", who="D. Admin", because="a bug that is mended")
+    told = {(one.account, one.what, one.who) for one in carla.decisions()}
+    assert ("town", f"deleted the rows of the table {table[:8]}", "dan") in told
+    assert ("", "cleared incident 0badcafe: a bug that is mended", "dan (D. Admin)") in told
+
+
 def test_an_account_that_is_handed_over_goes_with_all_it_has(application: Application) -> None:
     config = parse_config(read_mapping(CONFIG))
     anna, otto, dan = map(application.as_user, ("anna", "otto", "dan"))
