@@ -51,6 +51,33 @@ def test_no_row_of_an_upload_is_seen_in_clear(server: Server, browser: Any, tmp_
     walker.close()
 
 
+def test_reading_a_folder_can_be_cancelled_and_leaves_nothing(browser: Any, tmp_path: Path) -> None:
+    folder = tmp_path / "claims"
+    folder.mkdir()
+    with (folder / "long.csv").open("wb") as table:  # which takes much longer to read than a click
+        table.write(b"word,n\n")
+        for _ in range(200):
+            table.write(b"some words,7\n" * 50_000)
+    with started_server(tmp_path, variables={"HERMITAGE_FOLDERS": str(folder)}) as server:
+        walker = Walker(browser, server.address)
+        walker.open("upload")
+        walker.new_people("claims")
+        walker.page.get_by_text("From a folder on this server").click()
+        walker.fill("Path of the file or files", str(folder / "long.csv"))
+        walker.press("Read and encrypt it")
+        walker.page.get_by_test_id("stProgress").filter(has_text="encrypted").wait_for()
+        walker.press("Cancel")
+        walker.page.get_by_text("Cancelled. Nothing of the table was kept.").wait_for()
+        walker.settle()
+        assert not walker.page.get_by_text("Stored, encrypted.").count()
+        walker.close()
+        database = f"sqlite:///{server.home / 'hermitage.sqlite'}"
+        with Application(Settings(home=server.home, database_url=database)) as application:
+            assert application.intake.tables() == []
+            assert application.account_names() == []
+        assert not [path for name in ("vault", "incoming") for path in (server.home / name).glob("**/*.table")]
+
+
 class Watch(threading.Thread):
     """Reads all files that a server has open, deleted ones too, and those in its folders, until the block ends."""
 
