@@ -473,8 +473,8 @@ def _reach(values: Vector, variances: Vector, edges: Vector, first_needs: float 
     """
     counted, noise = (np.append(0.0, np.cumsum(one)) for one in (values, variances))
     of_pairs = np.maximum(noise[None, 1:] - noise[:-1, None], 1e-300)
-    # By first and last cell.
-    squares = np.triu(np.maximum(counted[None, 1:] - counted[:-1, None], 0.0) ** 2 / of_pairs)
+    # By first and last cell; a last cell before the first has no noise to divide by.
+    squares = np.triu(np.maximum(counted[None, 1:] - counted[:-1, None], 0.0)) ** 2 / of_pairs
     at = 0
     if first_needs is not None and len(values) > 1:
         # Beside a spike the scale is that of the clearest interval.

@@ -220,6 +220,12 @@ def test_counts_are_unbiased_and_as_noisy_as_they_say(row_count: str) -> None:
         assert (scores.var(axis=0) < 2.2).all(), name
 
 
+def test_counts_far_below_zero_are_no_overflow() -> None:
+    """Warnings are errors here: the noise of cells far out adds up to tens of thousands of rows that are not there."""
+    proportions = alone(LONG, np.arange(90_000) % 500, epsilon=0.0005, noise_key=1)
+    assert proportions.sum() == pytest.approx(1.0)
+
+
 @pytest.mark.parametrize("epsilon", [0.01, 1.0, 100.0])
 def test_proportions_are_possible(epsilon: float) -> None:
     one_ways = measured(session(schema(), dependent_codes(300), epsilon=epsilon))

@@ -133,6 +133,13 @@ def test_a_library_that_gives_up_is_named_by_its_type_alone(error: type[Exceptio
     assert regress(broken, rows, labels.astype(float), rows, (0.0, 1.0), seed=0).constant == found.constant
 
 
+def test_linear_discriminants_need_rows_that_differ_within_classes() -> None:
+    rows, labels = np.repeat(np.eye(2, dtype=np.float32), [57, 3], axis=0), np.repeat([0, 1], [57, 3])
+    found = classify(CLASSIFIERS["lda"], rows, labels, rows, np.array([0, 1]), seed=0)
+    assert found.constant == "Not trained (IndexError)."
+    assert set(found.classes) == {0}
+
+
 def test_a_fault_of_ours_is_not_hidden() -> None:
     rows, labels = easy(30, 2, seed=1)
     with pytest.raises(AttributeError):

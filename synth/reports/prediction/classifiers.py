@@ -23,8 +23,12 @@ from numpy.typing import NDArray
 
 __all__ = ["CLASSIFIERS", "REGRESSORS", "ClassPrediction", "NumberPrediction", "Predictor", "classify", "regress"]
 
-_FAILURES = (ValueError, ArithmeticError, MemoryError)
-"""What libraries raise on rows they cannot learn from; anything else is our own bug and is not hidden."""
+_FAILURES = (ValueError, ArithmeticError, MemoryError, IndexError)
+"""What libraries raise on rows they cannot learn from; anything else is our own bug and is not hidden.
+
+Linear discriminants of scikit-learn raise IndexError where the rows of each class are alike, as nothing varies within
+classes.
+"""
 
 
 @dataclass(frozen=True, slots=True)
