@@ -24,7 +24,7 @@ says nothing, and every third column lacks some cells:
 - ``few5``, ``few15``, ``few40``: 300 rows, categories of 2 to 12 values and numbers declared from 0 to 10 million of
   which a third is 0 and the rest lognormal;
 - ``sixty_2k``, ``sixty_20k``, ``sixty_200k``: 60 columns of 30 values;
-- ``codes_2k``, ``codes_20k``, ``codes_200k``: 12 columns of 4,000 categories, as many as two columns may have;
+- ``codes_2k``, ``codes_20k``, ``codes_200k``: 12 columns of 5,000 categories;
 - ``long_list``: 100,000 rows of 5 columns as ``few5``, of which the first has 10,000 categories;
 - ``five_million``: 5 million rows of 15 columns, as ``few15``.
 """
@@ -325,7 +325,7 @@ SIMULATED: dict[str, Callable[[], Made]] = {
 EXTREMES: dict[str, Callable[..., tuple[list[Column], NDArray[np.int64]]]] = {
     **{f"few{columns}": partial(extreme, 300, columns, None) for columns in (5, 15, 40)},
     **{f"sixty_{rows}k": partial(extreme, 1000 * rows, 60, 30) for rows in (2, 20, 200)},
-    **{f"codes_{rows}k": partial(extreme, 1000 * rows, 12, 4000) for rows in (2, 20, 200)},
+    **{f"codes_{rows}k": partial(extreme, 1000 * rows, 12, 5000) for rows in (2, 20, 200)},
     "long_list": partial(extreme, 100_000, 5, None, first=10_000),
     "five_million": partial(extreme, 5_000_000, 15, None),
 }

@@ -42,7 +42,7 @@ __all__ = [
     "unit_to_mapping",
 ]
 
-LARGEST_PAIR = 2**24
+LARGEST_PAIR = 2**25
 """Cells of a table of two columns, which are counted together."""
 
 LARGEST_WIDTH = 2**18

@@ -7,7 +7,8 @@ The rules, where a bin is "clear" if it has at least as many rows as the noise o
   its own (a spike); the places between spikes are divided into clear bins of equal noisy mass. A remainder between two
   spikes of less than half a bin joins the smaller neighbour;
 - special values and missing have bins of their own;
-- a category gets at most ``categories`` bins; its smallest codes share one. The label's codes are never merged.
+- a category gets at most ``categories`` bins; its smallest codes share one. Of the label only codes
+  beyond the first 1,024 are merged.
 
 The maximum number of bins follows from the declaration alone (``declared_bins``), so it reveals nothing about the rows.
 """
@@ -34,6 +35,9 @@ Whole = NDArray[np.int64]
 
 MOST_CATEGORIES = 256
 """Maximum number of bins of a category other than the label."""
+
+_MOST_CLASSES = 1024
+"""Maximum number of bins of a label: tables by class of a longer list would take gigabytes, and show only noise."""
 
 _SMALL = 8
 """Columns with at most this many codes are never coarsened."""
@@ -76,9 +80,7 @@ def _bins_of(one_way: OneWayMarginal, rows: float, coarseness: Coarseness, *, is
     if grid.size <= _SMALL and int(grid.width.max()) == 1:
         return np.arange(grid.size, dtype=np.int32)
     if not grid.levels:
-        if is_label:
-            return np.arange(grid.size, dtype=np.int32)
-        return _category_bins(masses, coarseness.categories)
+        return _category_bins(masses, _MOST_CLASSES if is_label else coarseness.categories)
     ordered = _grid_bins(masses[: grid.levels], _CLEAR * one_way.cell_std, coarseness.bins)
     others = int(ordered[-1]) + 1 + np.arange(grid.atoms)
     return np.concatenate([ordered, others]).astype(np.int32)
