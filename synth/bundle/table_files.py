@@ -318,20 +318,19 @@ class TableCheck:
         self._person, self._last_id = -1, None
         self._merge = self.columns.index(MERGE) if schema.tables is not None and table is None else None
         self._checks = [
-            _ColumnCheck(column, keep=keep) if isinstance(column, ModelledColumn) else _IdentifierCheck(column)
+            _ColumnCheck(column) if isinstance(column, ModelledColumn) else _IdentifierCheck(column)
             for column in self.columns
         ]
+        sizes = [column.size for column in self.columns if isinstance(column, ModelledColumn)]
+        self._codes = np.empty((0, len(sizes)), np.result_type(np.uint8, *map(code_dtype, sizes))) if keep else None
         self._of_rows = [self._merge is not None and is_of_rows(column, schema) for column in self.columns]
 
     @property
     def codes(self) -> Places:
-        """The codes of all cells, shape (rows, n_modelled), if they were kept and all are in the domain."""
-        kept = [check.kept for check in self._checks if check.kept is not None]
-        widest = np.result_type(np.uint8, *(blocks[0] for blocks in kept if blocks))
-        codes = np.empty((self.rows, len(kept)), dtype=widest)
-        for place, blocks in enumerate(kept):
-            codes[:, place] = np.concatenate([np.empty(0, dtype=np.uint8), *blocks])
-        return codes
+        """The codes of all cells, shape (rows, n_modelled), if all are in the domain; they must have been kept."""
+        if self._codes is None:
+            raise ValueError("The codes were not kept.")
+        return self._codes
 
     @property
     def units(self) -> npt.NDArray[np.int64] | None:
@@ -341,12 +340,19 @@ class TableCheck:
     def add(self, arrays: list[pa.Array]) -> None:
         """Check a batch: one dictionary array of texts for each printed column."""
         alone = None if self._merge is None else _is_text(arrays[self._merge], MERGE.declared_labels[LEFT_ONLY])
+        first, self.rows = self.rows, self.rows + len(arrays[0])
+        if self._codes is not None:
+            # Grown in its place: an array for each column and batch would leave the memory of a wide table in pieces.
+            self._codes.resize((self.rows, self._codes.shape[1]), refcheck=False)
+        place = 0
         for check, array, of_rows in zip(self._checks, arrays, self._of_rows, strict=True):
             empty = alone if of_rows else None
-            check.add(array.dictionary.to_pylist(), array.indices.to_numpy(), empty)
+            codes = check.add(array.dictionary.to_pylist(), array.indices.to_numpy(), empty)
+            if self._codes is not None and codes is not None:
+                self._codes[first:, place] = codes
+                place += 1
             if self._units is not None and check.column.name == self._id_column:
                 self._units.append(self._numbered(array.dictionary, array.indices.to_numpy()))
-        self.rows += len(arrays[0])
 
     def _numbered(self, texts: pa.Array, places: Places) -> npt.NDArray[np.int64]:
         """Return the number of each row's person, by where the id changes; only texts at the ends are kept."""
@@ -376,24 +382,23 @@ class TableCheck:
 
 
 class _ColumnCheck:
-    """One column: how many cells are outside the domain, or filled where there are none, and the codes of all."""
+    """One column: how many cells are outside the domain, or filled where there are none."""
 
-    def __init__(self, column: ModelledColumn, *, keep: bool) -> None:
+    def __init__(self, column: ModelledColumn) -> None:
         self.column: Column = column
         self.outside = self.filled = 0
-        self.kept: list[Places] | None = [] if keep else None
         self._modelled = column
         self._known: dict[str, int] = {}
 
-    def add(self, texts: list[str], places: Places, empty: npt.NDArray[np.bool_] | None) -> None:
+    def add(self, texts: list[str], places: Places, empty: npt.NDArray[np.bool_] | None) -> Places:
+        """Check some cells and return their codes, 0 where they are outside the domain."""
         codes = np.array([self._code(text) for text in texts], dtype="<i8")[places]
         if empty is not None:
             self.filled += _filled(texts, places, empty)
             # As an empty cell is read.
             codes[empty] = self._modelled.unreadable_code
         self.outside += int((codes < 0).sum())
-        if self.kept is not None:
-            self.kept.append(np.maximum(codes, 0).astype(code_dtype(self._modelled.size)))
+        return np.maximum(codes, 0)
 
     def _code(self, text: str) -> int:
         if text not in self._known:
@@ -405,8 +410,6 @@ class _ColumnCheck:
 
 class _IdentifierCheck:
     """A column of new ids: how many cells are not such ids, or are filled where there are none."""
-
-    kept: list[Places] | None = None
 
     def __init__(self, column: Column) -> None:
         self.column = column

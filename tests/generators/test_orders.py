@@ -221,12 +221,13 @@ def test_rows_lie_as_far_apart_as_was_counted(settled: bool) -> None:
         rows[:, :2] = own
         np.testing.assert_array_equal(rows[:, 0], drawn[:, 0])
     else:
-        place_in_order([pair], real, rows, random)
+        by_column = dict(enumerate(real.T))
+        place_in_order([pair], by_column, rows, random)
         again = pairs_from_state(state_of_pairs([pair]), STAYS.modelled, bins)
         other = drawn.copy()
-        place_in_order(again, real, other, np.random.default_rng(9))
+        place_in_order(again, by_column, other, np.random.default_rng(9))
         third = drawn.copy()
-        place_in_order([pair], real, third, np.random.default_rng(9))
+        place_in_order([pair], by_column, third, np.random.default_rng(9))
         np.testing.assert_array_equal(other, third)
     # Every value stays in its bin; what is missing, and other columns, are left alone.
     np.testing.assert_array_equal(binned(dict(zip(STAYS.names, rows.T, strict=True)), bins), real)

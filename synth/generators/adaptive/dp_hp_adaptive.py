@@ -174,7 +174,8 @@ class DpHpAdaptive(Generator):
         for d, bins in enumerate(self._bins):
             if bins.drawn_as is not None:
                 rows[:, d] = bins.drawn_as[rows[:, d]]
-        drawn = rows.copy() if self._pairs else rows
+        # Of these columns alone: a copy of a wide table would take as much memory as the table.
+        drawn = {d: rows[:, d].copy() for pair in self._pairs for d in (pair.order.earlier, pair.order.later)}
         for d, bins in enumerate(self._bins):
             rows[:, d] = bins.codes(rows[:, d], random)
         place_in_order(self._pairs, drawn, rows, random)

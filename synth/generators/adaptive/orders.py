@@ -475,21 +475,25 @@ def _agreeing(joint: Vector, table: Vector, proportions: Vector) -> tuple[Vector
     return joint, factors
 
 
-def place_in_order(pairs: Sequence[OrderedPair], bins: Whole, codes: Whole, random: np.random.Generator) -> None:
+def place_in_order(
+    pairs: Sequence[OrderedPair], bins: Mapping[int, Whole], codes: Whole, random: np.random.Generator
+) -> None:
     """Give rows values with the counted differences.
 
     Parameters
     ----------
     pairs : sequence of OrderedPair
         Pairs of one chain, from its beginning.
-    bins, codes : arrays of shape (rows, columns), int64
-        Bins of all columns, and codes inside them; codes are changed in place and stay in their bins.
+    bins : mapping of int to array of shape (rows,), int64
+        Bins of the columns of all pairs, by position.
+    codes : array of shape (rows, columns), int64
+        Codes inside the bins of all columns; they are changed in place and stay in their bins.
     random : Generator
     """
     settled: set[int] = set()
     for pair in pairs:
         positions = [pair.order.earlier, pair.order.later]
         own = codes[:, positions]
-        pair.placed(bins[:, positions], own, random, settled=positions[0] in settled)
+        pair.placed(np.stack([bins[d] for d in positions], axis=1), own, random, settled=positions[0] in settled)
         codes[:, positions] = own
         settled.update(positions)
