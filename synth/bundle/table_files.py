@@ -398,7 +398,8 @@ class _ColumnCheck:
             # As an empty cell is read.
             codes[empty] = self._modelled.unreadable_code
         self.outside += int((codes < 0).sum())
-        return np.maximum(codes, 0)
+        known: Places = np.maximum(codes, 0)
+        return known
 
     def _code(self, text: str) -> int:
         if text not in self._known:

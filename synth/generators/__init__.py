@@ -112,7 +112,7 @@ def build(card: Card, task: GeneratorTask, options: Mapping[str, object]) -> Pri
         instead = f", such as '{next(iter(GENERATORS))}'," if card.needs.numbers and card.kind == "generator" else ""
         whole = "" if people_asked(task.schema) is None else _OF_PEOPLE
         raise ConfigError(
-            f"{who} needs {card.needs.words}. Declare it ('label:' and 'columns:', or 2 Describe), or choose another "
+            f"{who} needs {card.needs.words}. Declare it ({card.needs.keys} or 2 Describe), or choose another "
             f"{card.kind}{instead} (4 Generate).{whole}"
         )
     if task.device == "auto" and card.on_card == "never":

@@ -140,6 +140,13 @@ class Needs:
         )
         return " and ".join(filter(None, (label, columns, numbers, sampling)))
 
+    @property
+    def keys(self) -> str:
+        """The keys of a configuration that declare what is needed, as a list in words."""
+        table = self.columns > 1 or self.numbers > 0
+        named = {"label": self.label, "columns": table, "row_count": self.sampling, "unit": self.sampling}
+        return ", ".join(f"'{key}:'" for key, is_needed in named.items() if is_needed)
+
     def are_met(self, schema: Schema, label: str | None) -> bool:
         """Whether a declared table and its label meet the requirements."""
         if self.label:

@@ -121,6 +121,10 @@ def test_a_card_that_speaks_of_classes_says_that_a_label_is_needed_or_may_be_abs
     if "class of the label" in card.summary:
         assert card.needs.label or "if there is one" in card.summary
     assert ("label" in card.needs.words) == card.needs.label
+    # Whoever is refused is told the keys of what is needed, and of nothing else.
+    assert ("'label:'" in card.needs.keys) == card.needs.label
+    assert ("'row_count:', 'unit:'" in card.needs.keys) == card.needs.sampling
+    assert bool(card.needs.keys) == bool(card.needs.words)
 
 
 def test_a_bundle_from_before_a_label_was_needed_is_restored():
