@@ -72,6 +72,13 @@ class NetworkGenerator(Generator):
         self.probabilities: NDArray[np.float64] | None = None
         self.network: RowNetwork | None = None
 
+    def _require_at_most(self, value: int, most: int, *, does: str, smaller: str) -> None:
+        """Refuse a value above what the declared table has; ``most`` is 0 where nothing is asked."""
+        if most and value > most:
+            raise ConfigError(
+                f"{self.card.name} {does}, and the table has at most {most:,}. Choose a smaller {smaller} (4 Generate)."
+            )
+
     @property
     def _source(self) -> str:
         return f"generator {self.card.name}"

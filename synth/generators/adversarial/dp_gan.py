@@ -58,11 +58,12 @@ class DpGan(NetworkGenerator):
         # Without classes a label is a column like any other.
         super().__init__(task if self.card.needs.label else replace(task, label=None), options)
         self._limit = options.weight_limit if isinstance(options, DpGanOptions) else math.inf
-        if task.most_rows and options.batch_size > task.most_rows:
-            raise ConfigError(
-                f"{self.card.name} reads about {options.batch_size:,} rows in a step, and the table has at most "
-                f"{task.most_rows:,}. Choose a smaller batch_size (4 Generate)."
-            )
+        self._require_at_most(
+            options.batch_size,
+            task.most_rows,
+            does=f"reads about {options.batch_size:,} rows in a step",
+            smaller="batch_size",
+        )
         self._rows = CriticRows.of(self._layout, self._labels())
         self._hidden = self._widths(options.hidden or _HIDDEN, fits=not options.hidden)
         weights = self._weights(self._hidden)

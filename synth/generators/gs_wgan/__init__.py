@@ -17,7 +17,8 @@ class GsWganOptions(Options):
 
     parts: Annotated[int, Between(0, 10_000)] = 0
     """Number of parts into which people are divided, each with a critic of its own. More parts need less noise, and
-    each critic sees fewer people. 0 chooses 1000, or fewer if the declared number of people leaves under 20 each."""
+    each critic sees fewer people. 0 chooses 1000, or fewer if the declared number of people, or the most that there may
+    be, leaves under 20 each."""
 
     turns: Annotated[int, Between(1, 100_000)] = 1000
     """Turns that all critics take together. Somebody pays for the turns of their part's critic: turns / parts, rounded

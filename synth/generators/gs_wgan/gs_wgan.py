@@ -60,6 +60,10 @@ class GsWgan(NetworkGenerator):
         super().__init__(dataclasses.replace(task, label=None), options)
         self._rows = CriticRows.of(self._layout, None)
         self._question(None).check_numbers(task.schema)
+        rows, most = options.batch_size, task.most_rows
+        self._require_at_most(rows, most, does=f"asks about {rows:,} synthetic rows in a turn", smaller="batch_size")
+        own = f"divides {task.schema.unit.plural} into {self._parts:,} parts"
+        self._require_at_most(self._parts, self._most_people, does=own, smaller="number of parts")
         self.noise: float | None = None
         self.diverged = False
 
@@ -67,10 +71,15 @@ class GsWgan(NetworkGenerator):
     device = PrivateModel.device
 
     @property
+    def _most_people(self) -> int:
+        """The declared upper bound on the number of units; 0 where a fitted model is only read."""
+        return self._task.most_rows // self._task.schema.unit.rows_per_unit
+
+    @property
     def _parts(self) -> int:
         """Number of critics; public, as it follows from what is declared."""
-        declared = self._task.schema.number_of_units
-        fitting = _PARTS if declared is None else max(1, min(_PARTS, declared // _LEAST_IN_A_PART))
+        people = self._task.schema.number_of_units or self._most_people
+        fitting = max(1, min(_PARTS, people // _LEAST_IN_A_PART)) if people else _PARTS
         return int(self._options.parts) or fitting
 
     def _question(self, training: TurnTraining | None) -> CriticTurns:
