@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from contextlib import suppress
 from functools import lru_cache, partial
 
 from synth.errors import ConfigError, PrivacyError, SchemaError
@@ -12,8 +13,9 @@ from synth.generators import GeneratorTask
 from synth.ledger.ledger import Ledger
 from synth.ledger.spending import Cost, CostOf, over_cap_error, stays_within_cap
 from synth.privacy.accounting import PrivacyBudget
+from synth.progress import NullProgress
 from synth.reports.expected import NO_LIMIT, Forecast
-from synth.reports.forecast import forecast
+from synth.reports.forecast import AllPlannedError, PlannedSession, budget_parts, forecast
 from synth.reports.holdout import paid_refusal
 from synth.reports.wording import number_text, rounded_up
 from synth.schema import Neighbours, RunConfig, config_to_mapping, parse_config, size_problem, undeclared_facts
@@ -55,6 +57,7 @@ def check_config(config: RunConfig) -> None:
     if (kind == "model") != config.is_model:
         raise ConfigError(f"'{config.generator}' is a {kind}: name it under '{kind}:'.")
     make(config.generator, task, config.options)
+    _check_steps(config)
     refusal = paid_refusal(describe(config.generator), config) if config.is_model and config.prediction_share else None
     if refusal is not None:
         raise ConfigError(f"{refusal} Leave prediction_share out.")
@@ -66,6 +69,24 @@ def check_config(config: RunConfig) -> None:
             f"holdout: {config.holdout:g} of {units:,} {config.schema.unit.protects}s leaves none to learn from. "
             "Hold out fewer."
         )
+
+
+def _check_steps(config: RunConfig) -> None:
+    """Refuse a training on samples for whose steps no noise is enough, however few rows the noisy count finds.
+
+    Where it finds one row, that is in every sample, and steps cost most.
+    """
+    if not describe(config.generator).needs.sampling:
+        return
+    asked = config.asked
+    budget = PrivacyBudget(epsilon=config.epsilon, delta=config.delta, neighbours=asked.schema.neighbours)
+    (share,) = (part.share for part in budget_parts(asked) if part.name == "generator")
+    planned = PlannedSession(asked.schema, budget, rows=1.0).sub_session(share, ends=True)
+    try:
+        with suppress(AllPlannedError):
+            make(config.generator, GeneratorTask.of(config, device="cpu"), config.options).fit(planned, NullProgress())
+    except PrivacyError as error:
+        raise ConfigError(f"'{config.generator}' cannot train with epsilon {config.epsilon:g}: {error}") from None
 
 
 def _check_written(config: RunConfig) -> None:

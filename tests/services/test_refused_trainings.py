@@ -76,7 +76,13 @@ REFUSED: dict[str, tuple[RunConfig, str]] = {
                 r"NAME reads about 1,501 rows in a step, and the table has at most 1,500\. ",
             ),
             ("a clip of zero", {"clip": 0.0}, {}, "option 'clip' must lie between .* got 0"),
-            ("more steps than can be paid for", {"steps": 20_001}, {}, "option 'steps' must lie between 1 and 20000, got 20001"),
+            ("more steps than are counted", {"steps": 20_001}, {}, "option 'steps' must lie between 1 and 20000, got 20001"),
+            (
+                "more steps than noise can pay for",
+                {"steps": 20_000, "hidden": 1, "batch_size": 500},
+                {"epsilon": 0.01},
+                "'NAME' cannot train with epsilon 0.01: No noise multiplier up to .* keeps 20,000 steps",
+            ),
             (
                 "more noisy numbers than can be released",
                 {"steps": 20_000, "hidden": 128},
@@ -110,7 +116,7 @@ REFUSED: dict[str, tuple[RunConfig, str]] = {
         r"^gs-wgan divides people into 501 parts, and the table has at most 500\. ",
     ),
     "gs-wgan: a clip of zero": (asked("gs-wgan", {"clip": 0.0}), "^option 'clip' must lie between .* got 0"),
-    "gs-wgan: more turns than can be paid for": (
+    "gs-wgan: more turns than are counted": (
         asked("gs-wgan", {"turns": 100_001}),
         "^option 'turns' must lie between 1 and 100000, got 100001",
     ),
