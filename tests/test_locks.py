@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import subprocess
 from importlib import metadata
 from pathlib import Path
 
@@ -90,3 +91,30 @@ def test_the_dockerfile_installs_by_hash_on_a_base_by_digest() -> None:
     for arguments in installs:
         assert "--no-deps" in arguments
         assert "--require-hashes" in arguments or re.search(r"--no-build-isolation \.", arguments)
+
+
+@pytest.mark.parametrize(
+    ("words", "lock", "index"),
+    [
+        ({}, "cpu", "https://download.pytorch.org/whl/cpu"),
+        ({"TORCH": "cpu", "TORCH_INDEX": "file:///wheels"}, "cpu", "file:///wheels"),
+        ({"TORCH": "cuda"}, "cuda", ""),  # PyPI's own torch is the one with CUDA
+    ],
+)
+def test_the_build_argument_decides_which_torch_pip_is_asked_for(
+    words: dict[str, str], lock: str, index: str, tmp_path: Path
+) -> None:
+    """The Dockerfile's own command, run by sh beside a pip that only writes down what it is asked for."""
+    text = (ROOT / "Dockerfile").read_text(encoding="utf-8").replace("\\\n", " ")
+    (command,) = re.findall(r"^RUN (.*\$TORCH\.txt.*)$", text, re.M)
+    defaults = dict(re.findall(r"^ARG (TORCH\w*)=(\S+)$", text, re.M))
+    assert set(words) <= set(defaults) == {"TORCH", "TORCH_INDEX"}
+    pip = tmp_path / "pip"
+    pip.write_text("""#!/bin/sh\nprintf '%s\\n' "$PIP_EXTRA_INDEX_URL" "$*"\n""", encoding="utf-8")
+    pip.chmod(0o755)
+    environment = {"PATH": f"{tmp_path}:/usr/bin:/bin"} | defaults | words
+    done = subprocess.run(["sh", "-c", command], env=environment, capture_output=True, text=True, check=True)
+    asked, arguments = done.stdout.splitlines()
+    assert asked == index
+    assert arguments.startswith("install ")
+    assert re.findall(r"-r (\S+)", arguments) == [f"locks/{lock}.txt"]
