@@ -1,6 +1,6 @@
-"""The image as it is deployed: without a network, on a root that cannot be written to, as user 10001.
+"""The images as they are deployed: without a network, on a root that cannot be written to, as user 10001.
 
-Asked for by ``scripts/image``, which builds it first. Docker and podman take the same command lines.
+Asked for by ``scripts/image``, which builds them first. Docker and podman take the same command lines.
 """
 
 from __future__ import annotations
@@ -15,14 +15,18 @@ import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
+import psycopg
 import pytest
+from compose_here import SERVICES
 from serving import ROOT
 
 pytestmark = pytest.mark.slow
 
 IMAGE = os.environ.get("IMAGE", "hermitage")
 CODE = "/opt/hermitage/lib/python3.11/site-packages"
+CONFINED = "--read-only --tmpfs /tmp --cap-drop ALL --network none".split()  # compose.yaml's, but for the network
 TINY = "s/^rows: .*/rows: 200/"
 
 
@@ -83,6 +87,12 @@ class Container:
             time.sleep(1)
         raise RuntimeError("the container was not healthy within ten minutes")
 
+    def verdict(self) -> str:
+        """Return what the engine itself says of its health, which docker looks at every thirty seconds."""
+        if Path(self.engine).name == "podman":  # its timers are systemd's, which may be missing
+            typed(self.engine, "healthcheck", "run", self.name, rc=None)
+        return typed(self.engine, "inspect", "--format", "{{.State.Health.Status}}", self.name).strip()
+
     @property
     def is_running(self) -> bool:
         return typed(self.engine, "inspect", "--format", "{{.State.Running}}", self.name).strip() == "true"
@@ -93,8 +103,7 @@ def container(engine: str, health: tuple[str, ...]) -> Iterator[Container]:
     """Start the image as docs/deploying.md does, but with no network at all, and wait until it is healthy."""
     name = f"hermitage-test-{uuid.uuid4().hex[:8]}"
     started = Container(engine, name, health)
-    confined = ("--network", "none", "--read-only", "--tmpfs", "/tmp", "--cap-drop", "ALL")  # as in compose.yaml
-    typed(engine, "run", "--detach", "--name", name, "--hostname", "hermitage", *confined, "-v", f"{name}:/data", IMAGE)
+    typed(engine, "run", "--detach", "--name", name, "--hostname", "hermitage", *CONFINED, "-v", f"{name}:/data", IMAGE)
     try:
         started.wait()
         yield started
@@ -104,7 +113,11 @@ def container(engine: str, health: tuple[str, ...]) -> Iterator[Container]:
 
 
 def test_it_is_healthy_without_a_network_and_says_so_only_then(container: Container, engine: str) -> None:
-    assert container.is_healthy()
+    for _ in range(120):
+        if container.verdict() == "healthy":
+            break
+        time.sleep(1)
+    assert container.verdict() == "healthy"
     interfaces = container.does("python", "-c", "import socket; print(*[name for _, name in socket.if_nameindex()])")
     assert interfaces.split() == ["lo"]
     program, *check = container.health
@@ -163,3 +176,40 @@ def test_a_home_that_it_may_not_write_to_is_a_sentence(engine: str, health: tupl
     assert done.returncode not in {0, 125, 126, 127}
     assert "Traceback" not in done.stderr
     assert "HERMITAGE_HOME" in done.stderr
+
+
+def test_the_command_line_of_compose_backs_up_a_postgresql_and_restores_it(
+    engine: str, health: tuple[str, ...], own_server: Any, tmp_path: Path
+) -> None:
+    """The image of synth.Dockerfile; all that it reaches of the database is its socket."""
+    del health  # the images are here
+    backups = tmp_path / "backups"
+    backups.mkdir()
+    backups.chmod(0o777)
+    own_server.directory.chmod(0o711)
+    volume = f"hermitage-test-{uuid.uuid4().hex[:8]}"
+    with psycopg.connect(own_server.url, autocommit=True) as connection:
+        connection.execute("CREATE DATABASE restored")
+
+    def synth(database: str, *words: str) -> str:
+        variables = {
+            "DATABASE_URL": f"postgresql://postgres@/{database}?host=/database",
+            "HERMITAGE_LOGIN": SERVICES["app"]["environment"]["HERMITAGE_LOGIN"],
+        }
+        mounts = (f"{own_server.directory}:/database", f"{volume}-{database}:/data", f"{backups}:/backups")
+        options = [f"-v{mount}" for mount in mounts] + [f"-e{key}={value}" for key, value in variables.items()]
+        program, *command = SERVICES["synth"]["entrypoint"]
+        return typed(
+            engine, "run", "--rm", *CONFINED, *options, "--entrypoint", program, f"{IMAGE}-synth", *command, *words
+        )
+
+    try:
+        synth("postgres", "user", "anna", "--roles", "owner,admin")
+        users = synth("postgres", "user")
+        assert "anna" in users
+        synth("postgres", "backup", "/backups/first")
+        synth("restored", "restore", "/backups/first")
+        assert synth("restored", "user") == users
+    finally:
+        for database in ("postgres", "restored"):
+            typed(engine, "volume", "rm", "--force", f"{volume}-{database}", rc=None)
