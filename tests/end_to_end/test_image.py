@@ -26,7 +26,7 @@ pytestmark = pytest.mark.slow
 
 IMAGE = os.environ.get("IMAGE", "hermitage")
 CODE = "/opt/hermitage/lib/python3.11/site-packages"
-CONFINED = ("--read-only", "--tmpfs=/tmp", "--cap-drop=ALL", "--network=none")  # as in compose.yaml, but for the network
+CONFINED = ("--read-only", "--tmpfs=/tmp", "--cap-drop=ALL", "--network=none")  # compose.yaml's, but for the network
 TINY = "s/^rows: .*/rows: 200/"
 
 
