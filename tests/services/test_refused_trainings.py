@@ -76,7 +76,12 @@ REFUSED: dict[str, tuple[RunConfig, str]] = {
                 r"NAME reads about 1,501 rows in a step, and the table has at most 1,500\. ",
             ),
             ("a clip of zero", {"clip": 0.0}, {}, "option 'clip' must lie between .* got 0"),
-            ("more steps than are counted", {"steps": 20_001}, {}, "option 'steps' must lie between 1 and 20000, got 20001"),
+            (
+                "more steps than are counted",
+                {"steps": 20_001},
+                {},
+                "option 'steps' must lie between 1 and 20000, got 20001",
+            ),
             (
                 "more steps than noise can pay for",
                 {"steps": 20_000, "hidden": 1, "batch_size": 500},
@@ -98,7 +103,10 @@ REFUSED: dict[str, tuple[RunConfig, str]] = {
             ("rows of nobody known", {}, {"schema": SEVERAL}, "generator 'NAME' needs .*an id column"),
         )
     },
-    "dp-cgan: no label": (asked("dp-cgan", {}, label=None), "^generator 'dp-cgan' needs a label of at least two values"),
+    "dp-cgan: no label": (
+        asked("dp-cgan", {}, label=None),
+        "^generator 'dp-cgan' needs a label of at least two values",
+    ),
     "dp-cgan: a label of one value": (
         asked("dp-cgan", {}, schema=SINGLE),
         "^generator 'dp-cgan' needs a label of at least two values",
