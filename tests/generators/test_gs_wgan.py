@@ -207,3 +207,13 @@ def test_a_run_can_be_stopped_between_turns() -> None:
     with pytest.raises(RunCancelledError):
         make("gs-wgan", task(declared), QUICK).fit(opened, Stopped())
     assert opened.remaining_share < 1e-9  # a charge is never refunded
+
+
+@pytest.mark.parametrize("name", ["dp-gan", "dp-cgan", "gs-wgan"])
+def test_a_network_that_draws_one_row_over_and_over_says_so(name: str) -> None:
+    declared, codes = schema(row_count="private"), dependent_codes(1500)
+    small = {"turns": 150, "parts": 20, "critic_steps": 5} if name == "gs-wgan" else {"steps": 150}
+    rate = 0.1 if name == "gs-wgan" else 1.0
+    for rates, said in (({"learning_rate": rate, "critic_rate": rate}, True), ({}, False)):
+        found = make(name, task(declared), {**small, **rates}).fit(session(declared, codes), NullProgress()).facts()
+        assert [fact.name for fact in found] == ["noise", *["diverged"] * said]

@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 
 from synth.errors import ConfigError, InputError
 from synth.generators.adversarial import DPCGAN, DPGAN, DpCganOptions, DpGanOptions
+from synth.generators.adversarial.outcome import AdversarialGenerator
 from synth.generators.adversarial.training import AdversarialTraining, CriticRows
-from synth.generators.neural import NetworkGenerator
-from synth.generators.protocol import Card, Fact, GeneratorTask, State
+from synth.generators.protocol import Card, Fact, GeneratorTask
 from synth.generators.row_network import ClassBatch, RowNetwork
 from synth.models.simplex import project_to_simplex
 from synth.privacy.answers import AnswerSource
@@ -37,7 +37,7 @@ _BATCH, _PART = 512, 0.25
 """Expected rows of a step where none are chosen, and the part of all rows that they are at most."""
 
 
-class DpGan(NetworkGenerator):
+class DpGan(AdversarialGenerator):
     r"""Train a row network against a critic that sees private rows through noisy gradients alone.
 
     The critic moves along :math:`\frac{1}{q n} (\sum_{u \in S_t} g_u + \text{noise})`, where units are drawn with
@@ -73,8 +73,6 @@ class DpGan(NetworkGenerator):
                 f"numbers; at most {MOST_NUMBERS:,} can be released. Choose fewer steps or a smaller 'hidden' "
                 "(4 Generate), or leave columns out (type: drop)."
             )
-        self.noise: float | None = None
-        self.diverged = False
 
     def _weights(self, hidden: tuple[int, ...]) -> int:
         """Return the number of weights of a critic."""
@@ -148,32 +146,14 @@ class DpGan(NetworkGenerator):
             bytes=network.bytes,
         )
 
-    def facts(self) -> tuple[Fact, ...]:
-        """Return how large the noise of a step was, and whether the training diverged."""
-        found = () if self.noise is None else (_fact_of_noise(self.noise),)
-        if not self.diverged:
-            return found
-        return (
-            *found,
-            Fact(
-                "diverged",
-                "Training diverged",
-                "yes",
-                "A number of a network left the range of numbers; rows are drawn from the last state before that.",
-            ),
+    def _fact_of_noise(self, noise: float) -> Fact:
+        return Fact(
+            "noise",
+            "Noise of a step",
+            noise,
+            "Length of the noise in the mean gradient of a step, where that of a row is at most 1 long. Above 1 the "
+            "critic can hardly learn.",
         )
-
-    def state(self) -> State:
-        """Return the network, and what the facts say."""
-        noise = np.array([math.nan if self.noise is None else self.noise])
-        return {**super().state(), "noise": noise, "diverged": np.array([self.diverged])}
-
-    @classmethod
-    def from_state(cls, task: GeneratorTask, options: DpGanOptions | DpCganOptions, state: State) -> Self:
-        """Rebuild a fitted generator; it draws the same bytes as before."""
-        generator = super().from_state(task, options, state)
-        generator.noise, generator.diverged = float(state["noise"][0]), bool(state["diverged"][0])
-        return generator
 
 
 class DpCgan(DpGan):
@@ -207,13 +187,3 @@ def _relative_noise(answer: NoisySteps, rows: float) -> float:
     """Return the expected length of the noise in a step's mean gradient, in units of the clip norm."""
     receipt = answer.receipt
     return math.sqrt(answer.question.dimension) * receipt.noise_scale / max(receipt.sampling_rate * rows, 1.0)
-
-
-def _fact_of_noise(noise: float) -> Fact:
-    return Fact(
-        "noise",
-        "Noise of a step",
-        noise,
-        "Length of the noise in the mean gradient of a step, where that of a row is at most 1 long. Above 1 the critic "
-        "can hardly learn.",
-    )

@@ -12,10 +12,10 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from synth.generators.adversarial.outcome import AdversarialGenerator
 from synth.generators.adversarial.training import CriticRows, ReadRows
 from synth.generators.gs_wgan import CARD, GsWganOptions
-from synth.generators.neural import NetworkGenerator
-from synth.generators.protocol import Card, Fact, GeneratorTask, PrivateModel, State
+from synth.generators.protocol import Card, Fact, GeneratorTask, PrivateModel
 from synth.generators.row_network import STEPS_TOGETHER, ClassBatch, Draw, OutputHeads, RowNetwork, Training
 from synth.privacy.answers import AnswerSource, of_kind
 from synth.privacy.more.critic_turns import CriticTurns
@@ -39,7 +39,7 @@ _LARGEST_WEIGHT = 1e10
 """A training with a larger weight has diverged. Up to here no layer leaves the range of numbers."""
 
 
-class GsWgan(NetworkGenerator):
+class GsWgan(AdversarialGenerator):
     """Train a row network on where private critics say, with noise, that its rows should move.
 
     Each turn the network draws rows as they would be published: a code of every category, a value of every number. The
@@ -64,8 +64,6 @@ class GsWgan(NetworkGenerator):
         self._require_at_most(rows, most, does=f"asks about {rows:,} synthetic rows in a turn", smaller="batch_size")
         own = f"divides {task.schema.unit.plural} into {self._parts:,} parts"
         self._require_at_most(self._parts, self._most_people, does=own, smaller="number of parts")
-        self.noise: float | None = None
-        self.diverged = False
 
     # Critics learn on the processor alone, and the network waits for them.
     device = PrivateModel.device
@@ -123,24 +121,16 @@ class GsWgan(NetworkGenerator):
 
     def expected(self, asked: Sequence[Answer], rows: float) -> tuple[Fact, ...]:
         """Return how large the noise of a turn will be."""
-        return tuple(_fact_of_noise(_noise_of_a_turn(one)) for one in of_kind(asked, NoisySteps))
+        return tuple(self._fact_of_noise(_noise_of_a_turn(one)) for one in of_kind(asked, NoisySteps))
 
-    def facts(self) -> tuple[Fact, ...]:
-        """Return how large the noise of a turn was, and whether the training diverged."""
-        found = () if self.noise is None else (_fact_of_noise(self.noise),)
-        return (*found, _DIVERGED) if self.diverged else found
-
-    def state(self) -> State:
-        """Return the network, and what the facts say; nothing of a critic."""
-        noise = np.array([math.nan if self.noise is None else self.noise])
-        return {**super().state(), "noise": noise, "diverged": np.array([self.diverged])}
-
-    @classmethod
-    def from_state(cls, task: GeneratorTask, options: GsWganOptions, state: State) -> Self:
-        """Rebuild a fitted generator; it draws the same bytes as before."""
-        generator = super().from_state(task, options, state)
-        generator.noise, generator.diverged = float(state["noise"][0]), bool(state["diverged"][0])
-        return generator
+    def _fact_of_noise(self, noise: float) -> Fact:
+        return Fact(
+            "noise",
+            "Noise of a turn",
+            noise,
+            "Length of the noise in the mean gradient of a turn, where that of a row is at most 1 long. Far above 1 "
+            "the network learns little.",
+        )
 
 
 class TurnTraining:
@@ -244,21 +234,3 @@ def _noise_of_a_turn(answer: NoisySteps) -> float:
     question = answer.question
     rows = question.rows if isinstance(question, CriticTurns) else 1
     return answer.receipt.noise_scale * math.sqrt(question.dimension) / rows
-
-
-def _fact_of_noise(noise: float) -> Fact:
-    return Fact(
-        "noise",
-        "Noise of a turn",
-        noise,
-        "Length of the noise in the mean gradient of a turn, where that of a row is at most 1 long. Far above 1 the "
-        "network learns little.",
-    )
-
-
-_DIVERGED = Fact(
-    "diverged",
-    "Training diverged",
-    "yes",
-    "A weight of the network became too large or was no number; rows are drawn from the network before that turn.",
-)
