@@ -16,10 +16,11 @@ from typing import Any
 import layers
 import numpy as np
 import oracle
+import worlds
 from scipy import stats
 from trained_here import ChosenSamples, Walk, step_by_hand
 from transcripts import Answered, TappedNoise, Told, record, replay, start
-from worlds import DELTA, EPSILON, LABEL, WORLDS, Row, World, far_rows, neighbours_of, ordinary_rows
+from worlds import DELTA, LABEL, WORLDS, Row, World, far_rows, neighbours_of, ordinary_rows
 
 from synth.generators import GeneratorTask, make
 from synth.privacy import accounting
@@ -137,8 +138,10 @@ def assert_cost_is_the_budget(answered: Sequence[Answered], tapped: TappedNoise,
         else:
             others += oracle.mu_of(one, world, variance) ** 2
     assert delta_of_runs(math.sqrt(others), runs) <= DELTA, "more is spent than the budget"
-    less = [(rate, steps, 0.93 * noise) for rate, steps, noise in runs]
-    assert delta_of_runs(math.sqrt(others) / 0.93, less) > DELTA, "the noise is larger than the budget asks for"
+    # At a large epsilon a few amplified steps are further below the curve of mu by which they are charged.
+    part = 0.93 if worlds.EPSILON <= 1 else 0.75
+    less = [(rate, steps, part * noise) for rate, steps, noise in runs]
+    assert delta_of_runs(math.sqrt(others) / part, less) > DELTA, "the noise is larger than the budget asks for"
 
 
 def delta_of_runs(mu: float, runs: Sequence[tuple[float, int, float]]) -> float:
@@ -163,8 +166,8 @@ def delta_of_runs(mu: float, runs: Sequence[tuple[float, int, float]]) -> float:
             found = np.bincount(cells, mass[kept], points)
             total = total * np.fft.rfft(found / found.sum()) ** steps
         masses = np.fft.irfft(total, points)
-        above = losses > EPSILON
-        worst = max(worst, float(masses[above] @ -np.expm1(EPSILON - losses[above])))
+        above = losses > worlds.EPSILON
+        worst = max(worst, float(masses[above] @ -np.expm1(worlds.EPSILON - losses[above])))
     return worst
 
 

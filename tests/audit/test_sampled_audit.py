@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 import sampled_layers
+import worlds
 from choosing import each_once, few
 from sampled_faults import SAMPLED_FAULTS
 from sampled_layers import ASKERS, BY_HAND, PRIVATE
@@ -35,6 +36,19 @@ def test_t1_what_is_made(name: str, world: str) -> None:
 
 def test_t2_law_of_samples() -> None:
     sampled_layers.t2_samples()
+
+
+@pytest.mark.audit
+@pytest.mark.parametrize("epsilon", [0.1, 8.0])
+@pytest.mark.parametrize("world", PRIVATE)
+@pytest.mark.parametrize("name", ASKERS)
+def test_every_asker_keeps_its_promise_at_other_budgets(
+    name: str, world: str, epsilon: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(worlds, "EPSILON", epsilon)
+    sampled_layers.t0_calibration(name, PRIVATE[world])
+    sampled_layers.t1_neighbours(name, PRIVATE[world])
+    sampled_layers.t1_made(name, PRIVATE[world])
 
 
 def layers_of(name: str) -> Iterator[tuple[str, Callable[[], object]]]:

@@ -113,7 +113,7 @@ REFUSED: dict[str, tuple[RunConfig, str]] = {
     ),
     "gs-wgan: a batch of more rows than there can be": (
         asked("gs-wgan", {"batch_size": 600}),
-        r"^gs-wgan asks about 600 synthetic rows in a turn, and the table has at most 500\. Choose a smaller batch_size",
+        r"^gs-wgan asks about 600 synthetic rows in a turn, and the table has at most 500\. Choose a smaller batch",
     ),
     "gs-wgan: more parts than there can be people": (
         asked("gs-wgan", {"parts": 5000}, people_at_most=1000),
