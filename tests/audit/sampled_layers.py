@@ -103,7 +103,9 @@ def t0_calibration(name: str, world: World) -> None:
         shift = round(-math.log2(receipt.grid)) - 24
         own = list(itertools.islice(samples, question.steps))
         assert len(own) == receipt.steps == question.steps, "a step drew no sample of its own"
-        assert len({tuple(drawn.tolist()) for _, _, drawn in own}) == len(own), "a sample was used twice"
+        if 0.2 < receipt.sampling_rate < 0.8:
+            # At a small epsilon the noisy number of rows may be so far off that nobody or everybody is drawn.
+            assert len({tuple(drawn.tolist()) for _, _, drawn in own}) == len(own), "a sample was used twice"
         for (size, rate, drawn), point, found in zip(own, question.training.points, exact, strict=True):
             assert size == len(units), "something else than whole units was drawn"
             assert rate == receipt.sampling_rate * 2**32, "units were drawn with another probability"
