@@ -19,7 +19,7 @@ _LOOKED_AT = 1000
 
 _MANY, _NEARLY_ALL = 8, 0.98
 """A network has collapsed where in columns of at least so many values one or two make up this part of the rows. In
-an ordinary training some such column is far below: on a simulated table at epsilon .1, 1 and 8, at most .32."""
+an ordinary training some such column is far below: on a simulated table at epsilon .1, 1 and 8, at most .09."""
 
 
 class AdversarialGenerator(NetworkGenerator):
