@@ -28,7 +28,6 @@ NOT_TYPED = {
     "Behind a proxy": "builds an image and starts it, which needs an engine for containers and the network",
     "Graphics cards": "the same, with a graphics card",
     "After an update": "the same, with Compose",
-    "What an image holds": "makes a base image, as root and with the network",
 }
 """Sections of docs/deploying.md whose commands no test can type, with the reason."""
 

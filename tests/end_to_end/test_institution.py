@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -73,7 +74,8 @@ def test_an_address_of_the_owner_shows_the_others_nothing(place: Institution, wa
             assert "run=" not in walker.page.url, path
         received = b"\n".join(walker.received[before:])
         assert walk.table.name.encode() not in received
-        assert b"smoker" not in received, "the name of a column"
+        # Not the account's name, which an auditor sees, and which a download may tell again.
+        assert not re.search(rb"smoker(?!s)", received), "the name of a column"
 
 
 def test_the_name_of_who_has_signed_in_is_not_asked_for(walk: Walk) -> None:
