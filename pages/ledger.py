@@ -102,8 +102,7 @@ def charges_table(rows: list[LedgerRow]) -> None:
             "who": [row.who or "the program" for row in rows],
             "purpose": [row.purpose for row in rows],
             "epsilon": [row.epsilon for row in rows],
-            # A hyphen at which no line breaks.
-            "delta": [f"{row.delta:g}".replace("-", "\u2011") for row in rows],
+            "delta": [f"{row.delta:g}" for row in rows],
             "state": [row.state for row in rows],
             "certificate": [(row.certificate_id or "")[:8] for row in rows],
         }

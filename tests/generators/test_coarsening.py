@@ -103,6 +103,16 @@ def test_rare_categories_share_a_bin_but_never_those_of_the_label() -> None:
     assert binned(COUNTRIES, FEW_COMMON, epsilon=0.1, label="country", categories=8).bins is None
 
 
+@pytest.mark.parametrize("classes", [1024, 1100])
+def test_a_label_keeps_1024_bins(classes: int) -> None:
+    column = CategoryColumn("code", tuple(map(str, range(classes))))
+    codes = np.repeat(np.arange(classes), np.where(np.arange(classes) < 1023, 40, 1))
+    bins = bin_of_code(binned(column, codes, epsilon=100.0, label="code"))
+    assert len(set(bins.tolist())) == 1024
+    assert len(set(bins[:1023].tolist())) == 1023
+    assert len(set(bins[1023:].tolist())) == 1
+
+
 def test_two_rare_categories_are_not_worth_a_bin() -> None:
     column = CategoryColumn("ten", tuple("abcdefghij"))
     codes = RANDOM.integers(8, size=20_000)

@@ -238,9 +238,11 @@ def test_who_writes_can_look_something_up_while_many_stand_in_line(impatient: St
     """A table is taken in so: it looks for the same one elsewhere, and others must not hold all connections."""
     pool, line = impatient.transactions._engine.pool, 30
 
+    wrote: list[int] = []
+
     def write() -> None:
-        with impatient.transactions.writing():
-            pass
+        with impatient.transactions.writing() as connection:
+            wrote.append(connection.execute(text("SELECT 1")).scalar_one())
 
     threads = [threading.Thread(target=write) for _ in range(line)]
     with impatient.transactions.writing():
@@ -254,6 +256,7 @@ def test_who_writes_can_look_something_up_while_many_stand_in_line(impatient: St
         assert not impatient.accounts.all()
     for thread in threads:
         thread.join()
+    assert len(wrote) == line
 
 
 def test_a_writer_that_fails_gives_its_turn_back(impatient: Store, tmp_path: Path) -> None:

@@ -7,8 +7,8 @@ The rules, where a bin is "clear" if it has at least as many rows as the noise o
   its own (a spike); the places between spikes are divided into clear bins of equal noisy mass. A remainder between two
   spikes of less than half a bin joins the smaller neighbour;
 - special values and missing have bins of their own;
-- a category gets at most ``categories`` bins; its smallest codes share one. Of the label only codes
-  beyond the first 1,024 are merged.
+- a category gets at most ``categories`` bins; its smallest codes share one. A label may have 1,024
+  bins: up to so many classes are never merged.
 
 The maximum number of bins follows from the declaration alone (``declared_bins``), so it reveals nothing about the rows.
 """
@@ -37,7 +37,8 @@ MOST_CATEGORIES = 256
 """Maximum number of bins of a category other than the label."""
 
 _MOST_CLASSES = 1024
-"""Maximum number of bins of a label: tables by class of a longer list would take gigabytes, and show only noise."""
+"""Maximum number of bins of a label, the last of which its rarest classes share: tables by class of a longer list would
+take gigabytes, and show only noise."""
 
 _SMALL = 8
 """Columns with at most this many codes are never coarsened."""
