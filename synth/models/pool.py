@@ -395,10 +395,11 @@ class TiltedPool:
         Rows are drawn systematically: each occurs the floor or the ceiling of its expected number of times. A tilt puts
         the weight on a part of the rows, which would occur again and again, so they come from several pools. The tilt
         was fitted to the first one, so the weights of the others are raked to its tables (Deville and Särndal 1992,
-        "Calibration estimators in survey sampling"); otherwise their rare rows of large weight shift every column.
+        "Calibration estimators in survey sampling"); otherwise their rare rows of large weight shift every column. A
+        tilt to moments keeps to as few pools as hold the rows: raking keeps tables, not moments.
         """
         first, weights = self.pool(0)
-        fresh = min(math.ceil(n_rows / (_REPEATED * effective_rows(weights))), _POOLS)
+        fresh = min(math.ceil(n_rows / (_REPEATED * effective_rows(weights))), _POOLS) if self.moments is None else 1
         pools = max(fresh, -(-n_rows // POOL_ROWS), 1)
         means = [np.bincount(index, weights, size).astype(np.float64) for index, size in self._controlled(first)]
         found = []

@@ -201,6 +201,10 @@ def test_a_tilt_to_moments_agrees_with_them_and_leaves_the_columns_as_they_are()
     again = TiltedPool.from_state(even(), {name: one.copy() for name, one in model.state().items()}, seed=seed)
     drawn = model.sample(700, np.random.default_rng(5))
     assert (again.sample(700, np.random.default_rng(5)) == drawn).all()
+    # Raking keeps no moments, so rows come from the pool to which these were fitted, even if they repeat.
+    assert effective_rows(weights) * 0.2 < 40_000 < pools.POOL_ROWS
+    model._pools[1] = model.pool(1)[0], np.zeros(pools.POOL_ROWS)  # from which nothing can be drawn
+    assert len(model.sample(40_000, np.random.default_rng(5))) == 40_000
     with pytest.raises(ValueError, match="once"):
         tilted_to_moments(model, [], CountedMoments(coordinates, wanted, 1.0), total, seed=seed, steps=5)
 
