@@ -622,6 +622,8 @@ class _Check:
         drawn = self._drawn(config)
         same = self.codes is not None and _are_equal(drawn.codes, self.codes)
         same = same and (drawn.units is None or (self.units is not None and np.array_equal(drawn.units, self.units)))
+        # Its last use, and of a large table much memory.
+        self.codes = None
         if not same:
             with self.archive.open("synthetic.csv") as stream:
                 same = is_written_as(

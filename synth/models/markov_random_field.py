@@ -258,11 +258,12 @@ def sample_tree(
             order = order[_stable_order(keys[order])] if known else order
             drawn[column][order] = _dealt(chances[present], counts, random).astype(drawn[column].dtype, copy=False)
             known.append(column)
-    # Columns are written, and read, one after another.
+    # Columns are written, and read, one after another; a wide table's bins are let go as they are written.
     rows = np.empty((len(drawn), n_rows), dtype=np.int64)
     shuffled = random.permutation(n_rows)
-    for position, column_drawn in enumerate(drawn):
-        rows[position] = column_drawn[shuffled]
+    for position in range(len(drawn)):
+        rows[position] = drawn[position][shuffled]
+        drawn[position] = drawn[position][:0].copy()
     return rows.T
 
 

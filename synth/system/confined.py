@@ -63,7 +63,8 @@ class Confined:
         variables["PYTHONPATH"] = os.pathsep.join(filter(None, (root, variables.get("PYTHONPATH"))))
         # One thread and one plain memory pool keep the reserved memory, which is limited, small.
         variables |= {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "ARROW_DEFAULT_MEMORY_POOL": "system"}
-        variables |= {"MALLOC_ARENA_MAX": "1", "LC_ALL": "C.UTF-8"}
+        # Large arrays are given back one by one: left in the heap, they would hold it in pieces.
+        variables |= {"MALLOC_ARENA_MAX": "1", "MALLOC_MMAP_THRESHOLD_": str(2**20), "LC_ALL": "C.UTF-8"}
         self.process = subprocess.Popen(
             [sys.executable, "-P", "-m", module, *arguments],
             stdin=subprocess.PIPE,

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from synth.errors import PrivacyError
 from synth.names import in_natural_order
 from synth.privacy.answers import NoisyAnswer
-from synth.privacy.more.found_ranges import OUTSIDE, Counted, likely_dates, likely_numbers, located
+from synth.privacy.more.found_ranges import OUTSIDE, Counted, forget_shapes, likely_dates, likely_numbers, located
 from synth.privacy.more.found_values import FoundValues
 from synth.privacy.questions import Answer
 from synth.schema import (
@@ -185,6 +185,7 @@ def columns_found(schema: Schema, answers: Iterable[Answer]) -> tuple[FoundColum
                 found.append(_number(column, kinds_of, bounds))
             else:
                 found.append(_number_or_codes(column, kinds_of, bounds, values))
+    forget_shapes()
     return tuple(found)
 
 

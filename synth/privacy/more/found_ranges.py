@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import log_ndtr, ndtr, ndtri
 
-__all__ = ["OUTSIDE", "Counted", "likely_dates", "likely_numbers", "located"]
+__all__ = ["OUTSIDE", "Counted", "forget_shapes", "likely_dates", "likely_numbers", "located"]
 
 OUTSIDE = 0.005
 """Expected part of a column's cells beyond each end of its range. The noise and shapes that are not in the list leave
@@ -360,6 +360,11 @@ def _numbers_around(edges: bytes, blocks: bytes, low: float, high: float, across
     """Return the shapes of numbers; kept, because many columns of a wide table are alike."""
     groups = _shapes_of_numbers(np.frombuffer(edges), low, high, across=across)
     return _Shapes.of(groups, np.frombuffer(blocks, dtype=np.intp), farther)
+
+
+def forget_shapes() -> None:
+    """Let the kept shapes of numbers go, which take tens of megabytes."""
+    _numbers_around.cache_clear()
 
 
 def _heavy(places: Floats) -> Floats:
