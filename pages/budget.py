@@ -33,11 +33,11 @@ from pages.ui.previewing import preview_panel, previews_note
 from pages.ui.session import application, bind, draft, go, own_table
 from pages.ui.words import DELTA_MEANS, amount, count, note, plain
 from synth.errors import ConfigError
-from synth.generators import options_of
+from synth.generators import PURE, options_of
 from synth.generators.options import Naming
 from synth.names import visible
 from synth.reports.expected import NO_LIMIT, Forecast, Promise
-from synth.reports.forecast import LARGEST_EPSILON, SMALLEST_EPSILON
+from synth.reports.forecast import LARGEST_EPSILON, SMALLEST_EPSILON, pure_refusal
 from synth.schema import Neighbours, RunConfig, default_delta, prediction_refusal
 from synth.services.views import Plan
 
@@ -69,6 +69,12 @@ def screen() -> None:
     require("table")
     require("description")
     config = application().as_released(config_of(draft()))
+    refusal = pure_refusal(config)
+    if refusal is not None:
+        st.error(plain(refusal))
+        delta_controls()
+        st.page_link("pages/generate.py", label="Choose another generator (4 Generate)")
+        return
     plan = application().plan(config)
 
     badge("safe")
@@ -219,7 +225,8 @@ def _attacks(config: RunConfig, plan: Plan) -> None:
 def promise_panel(config: RunConfig, forecast: Forecast) -> None:
     """Explain a budget in three lines and a small chart."""
     promise, neighbours = forecast.promise, config.schema.neighbours
-    but = "" if neighbours is Neighbours.CELL else ", except with a chance of about δ"
+    always = neighbours is Neighbours.CELL or config.delta == 0
+    but = "" if always else ", except with a chance of about δ"
     caught = "cells of which two values are possible" if neighbours is Neighbours.CELL else "real members"
     most = "" if promise.odds > NO_LIMIT else "at most "
     st.markdown(
@@ -299,15 +306,15 @@ def delta_controls() -> None:
         help="Default: the smaller of 1e-6 and 1 over ten times the declared number of people, rounded down.",
     )
     if own:
-        exponents = [10.0**-power for power in range(5, 13)]
+        exponents = [*(10.0**-power for power in range(5, 13)), 0.0]
         chosen = held["delta"] if held["delta"] in exponents else default
         held["delta"] = st.selectbox(
             "Delta",
             exponents,
             index=exponents.index(chosen),
-            format_func="{:g}".format,
+            format_func=lambda delta: f"{delta:g}" if delta else f"0 (only {', '.join(PURE)})",
             key="field:delta-choice",
-            help="Smaller is safer, and makes the noise a little larger.",
+            help="Smaller is safer, and makes the noise a little larger; at 0 (pure epsilon) much larger.",
         )
     else:
         held["delta"] = None

@@ -352,7 +352,7 @@ def dial_data(
         "promises": promises(config.delta, pure=not schema.allows_sums),
         "here": _promise(config.epsilon, config.delta, pure=not schema.allows_sums),
         "belief": belief(config),
-        "but": "" if not schema.allows_sums else f"except with a chance of about {config.delta:g}",
+        "but": "" if not schema.allows_sums or config.delta == 0 else f"except with a chance of about {config.delta:g}",
         "attack": "tells one value of a cell from another" if not schema.allows_sums else "tells members from others",
         "at": list(epsilons),
         "again": [round(total, 6) for total in totals(config, epsilons)],

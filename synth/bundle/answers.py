@@ -48,7 +48,7 @@ from synth.privacy.more.perturbed_rows import GRIDS, ROW_NOISES, PerturbedRows, 
 from synth.privacy.more.row_sensitivity import CellBound
 from synth.privacy.more.training_steps import NoisySteps
 from synth.privacy.questions import Answer
-from synth.privacy.receipt import Receipt
+from synth.privacy.receipt import SUMS, Receipt
 from synth.privacy.selection import SCORE_STEP, Candidate, Selection, sensitivity_of_choice
 from synth.schema import Neighbours, Schema
 
@@ -160,9 +160,10 @@ def from_description(description: Mapping[str, Any], arrays: Mapping[str, NDArra
 def _sum_problems(answer: NoisyAnswer, schema: Schema) -> Iterator[str]:
     """Yield contradictions between the sum, its receipt and the schema."""
     receipt, question, name = answer.receipt, answer.feature_map, f"The noisy answer to '{answer.receipt.query}'"
-    if receipt.mechanism != "discrete_gaussian":
+    if receipt.mechanism not in SUMS:
         yield f"{name} has a receipt that is not for a sum."
         return
+    laplace = receipt.mechanism == "laplace_sum"
     if not is_known(question):
         yield f"{name} has a question that is not one of the known kinds."
         return
@@ -174,12 +175,15 @@ def _sum_problems(answer: NoisyAnswer, schema: Schema) -> Iterator[str]:
         return
     try:
         NoisySum(question).check(schema)
-        least = sensitivity_of_sum(question, schema, half_bits=_SUM_GRIDS[receipt.grid])
+        least = sensitivity_of_sum(question, schema, half_bits=_SUM_GRIDS[receipt.grid], l1=laplace)
     except SynthError as refusal:
         yield f"The question '{receipt.query}' cannot be asked about the declared table: {refusal}"
         return
     yield from _sensitivity_problems(receipt, least)
-    yield from _variance_problems(receipt)
+    if not laplace:
+        yield from _variance_problems(receipt)
+    elif not (receipt.noise_scale / receipt.grid).is_integer():
+        yield f"The receipt of '{receipt.query}' states noise whose scale is not a whole number of grid steps."
 
 
 def _grid_problems(name: str, value: NDArray[np.float64], receipt: Receipt) -> Iterator[str]:

@@ -217,8 +217,8 @@ class Certificate:
                     f"The receipt of '{receipt.query}' was made with test noise, which protects nobody, so it cannot "
                     "be certified. Run again with the randomness of the operating system."
                 )
-        if not (math.isfinite(self.epsilon) and self.epsilon > 0 and 0 < self.delta < 1):
-            raise PrivacyError("A certificate needs a positive, finite epsilon and a delta between 0 and 1.")
+        if not (math.isfinite(self.epsilon) and self.epsilon > 0 and 0 <= self.delta < 1):
+            raise PrivacyError("A certificate needs a positive, finite epsilon and a delta of at least 0, below 1.")
         if (self.row_epsilon is None) != (self.neighbours is not Neighbours.CELL):
             raise PrivacyError("A certificate states a row epsilon if, and only if, it protects single cells.")
         if self.row_epsilon is not None and not (math.isfinite(self.row_epsilon) and self.row_epsilon > 0):
@@ -319,7 +319,7 @@ def _promise_of_a_row(certificate: Certificate) -> tuple[str, ...]:
         f"Promised: epsilon = {certificate.epsilon:.6g} at delta = {certificate.delta:.3g}, for {change}.",
         f"Who is protected: every {unit.protects} in the table of account '{certificate.account}'.",
         f"In words: whatever someone believed about one {unit.protects}, this release changes their odds by at most a "
-        f"factor of {_odds(certificate)}, except with a chance of about {certificate.delta:.3g}.",
+        f"factor of {_odds(certificate)}{_except_with(certificate)}.",
         *_found_words(certificate),
         *_preview_words(certificate),
     )
@@ -358,6 +358,11 @@ def _promise_of_a_cell(certificate: Certificate) -> tuple[str, ...]:
         "In words: whatever someone believed about one cell, this release changes their odds by at most a factor of "
         f"{_odds(certificate)}. It makes no such promise about a whole {certificate.unit.protects}.",
     )
+
+
+def _except_with(certificate: Certificate) -> str:
+    """Return how often the promise may not hold; nothing with a delta of 0, at which it always does."""
+    return f", except with a chance of about {certificate.delta:.3g}" if certificate.delta else ""
 
 
 def _odds(certificate: Certificate) -> str:

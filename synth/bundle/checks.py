@@ -807,9 +807,9 @@ def _budget_problems(config: RunConfig, certificate: Certificate) -> Iterator[st
     shares = {EVALUATION_QUERY: config.evaluation_share, PREDICTION_QUERY: config.prediction_share}
     for receipt in certificate.receipts:
         share, of_holdout = shares.get(receipt.query), receipt.part == "holdout"
-        if share is not None and not abs(receipt.mu_squared_units - share * allowed) <= _SHARE * allowed:
+        if share is not None and not abs(receipt.units - share * allowed) <= _SHARE * allowed:
             yield (
-                f"The receipt of '{receipt.query}' is {receipt.mu_squared_units / allowed:.3%} of the budget; "
+                f"The receipt of '{receipt.query}' is {receipt.units / allowed:.3%} of the budget; "
                 f"config.yaml gives it {share:.3%}."
             )
         if of_holdout != (receipt.query == PREDICTION_QUERY):

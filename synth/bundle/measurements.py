@@ -24,7 +24,7 @@ from synth.privacy.answers import ROW_COUNT_QUERY, NoisyAnswer, RowCount, of_kin
 from synth.privacy.feature_maps import Constant, frozen
 from synth.privacy.more.perturbed_rows import PerturbedRows
 from synth.privacy.questions import Answer
-from synth.privacy.receipt import Receipt
+from synth.privacy.receipt import SUMS, Receipt
 from synth.schema import Schema
 
 __all__ = [
@@ -206,9 +206,9 @@ def row_count_problems(found: Measurements, schema: Schema, *, holdout: float) -
         return
     counts = [one for one in found.sums if type(one.feature_map) is Constant and one.receipt.part == "train"]
     paid = [
-        (max(float(one.value[0]), 1.0), one.receipt.noise_scale)
+        (max(float(one.value[0]), 1.0), one.noise_std)
         for one in counts
-        if one.receipt.query == ROW_COUNT_QUERY
+        if one.receipt.query == ROW_COUNT_QUERY and one.receipt.mechanism in SUMS
     ]
     if (rows.value, rows.noise_std) not in paid:
         yield "measurements.npz states a number of rows that is not the noisy one that was charged."

@@ -27,8 +27,8 @@ from synth.privacy.feature_maps import FeatureMap, OneHot, Stack
 from synth.privacy.more.gradients import NoisyGradient
 from synth.privacy.more.perturbed_rows import PerturbedRows, RowsQuestion
 from synth.privacy.more.training_steps import NoisySteps
-from synth.privacy.questions import Allowance, Answer, Question
-from synth.privacy.receipt import Part, Receipt
+from synth.privacy.questions import Allowance, Answer, Question, plan_of
+from synth.privacy.receipt import SUMS, Part, Receipt
 from synth.privacy.selection import Selection
 from synth.reports.measured import MeasuredTable, measured_tables
 from synth.schema import Schema
@@ -175,7 +175,7 @@ class RecordedSession(AnswerSource):
                 sequence=len(self.repeated.receipts) + place,
                 part=self._part,
             )
-            for place, cost in enumerate(question.plan(allowed).costs)
+            for place, cost in enumerate(plan_of(question, allowed).costs)
         )
         self.repeated.receipts.extend(planned)
         if planned != answer.receipts:
@@ -278,9 +278,13 @@ class DerivedSession(RecordedSession):
             counts, deviation = found
             values.append(weight * counts.reshape(-1))
             noise.append(weight * deviation)
-        recorded = next(one for one in self._sums if one.receipt.mechanism == "discrete_gaussian")
+        recorded = next(one for one in self._sums if one.receipt.mechanism in SUMS)
         receipt = replace(
-            recorded.receipt, query=query, noise_scale=max(noise), dimension=sum(value.size for value in values)
+            recorded.receipt,
+            query=query,
+            mechanism="discrete_gaussian",
+            noise_scale=max(noise),
+            dimension=sum(value.size for value in values),
         )
         return replace(recorded, receipt=receipt, feature_map=question, value=np.concatenate(values))
 

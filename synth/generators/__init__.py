@@ -30,6 +30,7 @@ from synth.schema import people_asked
 __all__ = [
     "CONTROL",
     "GENERATORS",
+    "PURE",
     "Card",
     "Fact",
     "Generator",
@@ -73,6 +74,9 @@ GENERATORS: dict[str, Card] = {
 CONTROL = "independent"
 """The generator that every other has to beat: rehearsals and reports show it next to them."""
 
+
+PURE = tuple(card.name for card in GENERATORS.values() if card.answers_pure)
+"""Generators that can run with a delta of 0."""
 
 _OF_PEOPLE = (
     " Where people keep all of their rows, a row is counted together with the next, so there are more columns than you "

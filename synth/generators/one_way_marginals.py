@@ -218,7 +218,10 @@ def measure_one_way_marginals(
             unanswered[alike] = one
         learned.append(replace(one, column=columns[d]))
     names = [column.name for column in columns]
-    unit_noise = release.noise_std * math.sqrt(share)
+    # Laplace noise is inversely proportional to its share of the budget, and the L1 norms of the tables add up.
+    unit_noise = release.noise_std * (
+        share / math.fsum(question.weights) if session.budget.is_pure else math.sqrt(share)
+    )
     asked = 1 if earlier is None else earlier.asked + 1
     label_position = None if label is None else names.index(label)
     return OneWayMarginals(tuple(learned), label_position, total, unit_noise, asked, tuple(kept), layouts, question)

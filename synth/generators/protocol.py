@@ -240,6 +240,8 @@ class Card:
     measures_one_ways : bool
         Whether the answers contain a noisy one-way marginal of every column, which a report can publish with error
         bars.
+    answers_pure : bool
+        Whether all that it asks can be answered with a delta of 0: counts and private choices.
     modes : tuple of Mode
         Values of its option ``mode``, if it has one, and the guarantee of each; the first is the default.
     questions : mapping of str to str
@@ -279,6 +281,7 @@ class Card:
     keeps_people: str = ""
     needs: Needs = Needs()
     measures_one_ways: bool = False
+    answers_pure: bool = False
     modes: tuple[Mode, ...] = ()
     questions: Mapping[str, str] = field(default_factory=dict)
     asks_as: str = ""

@@ -59,10 +59,10 @@ class Cost:
     def of_budget(cls, epsilon: float, delta: float, neighbours: Neighbours, *, additive_delta: float = 0.0) -> Cost:
         """Return the cost of a run that may spend all of (epsilon, delta), including discretisation allowances.
 
-        Noise on single cells is pure and needs no allowance: its cost is epsilon itself. Of delta, sampled runs may add
-        ``additive_delta``, beside which less of mu is left.
+        Noise on single cells is pure and needs no allowance: its cost is epsilon itself, as is that of a budget whose
+        delta is 0. Of delta, sampled runs may add ``additive_delta``, beside which less of mu is left.
         """
-        if neighbours is Neighbours.CELL:
+        if PrivacyBudget(epsilon, delta, neighbours).is_pure:
             return cls(pure_units=pure_units_of(epsilon), charges=1)
         return cls(
             mu_squared_units=units_of(mu_beside(epsilon, delta, additive_delta) ** 2),
@@ -106,12 +106,17 @@ class Cost:
     def _epsilon(self, delta: float, *, rounding: int = 0) -> float:
         if self.charges == 0:
             return 0.0
-        of_curve = _epsilon_of_units(
-            max(0, self.mu_squared_units - rounding),
-            delta,
-            self.slack_units,
-            self.coordinates,
-            self.additive_delta_units,
+        amounts = (self.mu_squared_units, self.slack_units, self.coordinates, self.additive_delta_units)
+        of_curve = (
+            _epsilon_of_units(
+                max(0, self.mu_squared_units - rounding),
+                delta,
+                self.slack_units,
+                self.coordinates,
+                self.additive_delta_units,
+            )
+            if any(amounts)
+            else 0.0  # at any delta, 0 included
         )
         # Basic composition: (e, d)-DP and pure e'-DP together are (e + e', d)-DP.
         return of_curve + pure_epsilon_of(max(0, self.pure_units - rounding))

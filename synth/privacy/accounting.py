@@ -163,10 +163,12 @@ def _unaffordable(epsilon: float, delta: float, cuts: Iterable[tuple[float, floa
 class PrivacyBudget:
     """The largest (epsilon, delta) that may be spent under one neighbouring relation.
 
+    With a delta of 0 it is spent as pure epsilon, which adds: on sums with Laplace noise and on private choices.
+
     Raises
     ------
     PrivacyError
-        If ``epsilon`` is not positive and finite, or ``delta`` is not strictly between 0 and 1.
+        If ``epsilon`` is not positive and finite, or ``delta`` is not at least 0 and below 1.
     """
 
     epsilon: float
@@ -174,9 +176,14 @@ class PrivacyBudget:
     neighbours: Neighbours
 
     def __post_init__(self) -> None:
-        _require_budget(self.epsilon, self.delta)
+        _require_budget(self.epsilon, self.delta or 0.5)
         if not isinstance(self.neighbours, Neighbours):
             raise PrivacyError("neighbours must be Neighbours.ADD_REMOVE, Neighbours.REPLACE or Neighbours.CELL.")
+
+    @property
+    def is_pure(self) -> bool:
+        """Whether it is spent as pure epsilon: delta is 0, or noise hides single cells."""
+        return self.delta == 0 or self.neighbours is Neighbours.CELL
 
     @property
     def mu_squared(self) -> float:
@@ -185,8 +192,8 @@ class PrivacyBudget:
 
     @property
     def units(self) -> int:
-        """The whole budget in units of the relation's currency, rounded down: 2^-40 of mu^2, or of a cell's epsilon."""
-        return math.floor((self.epsilon if self.neighbours is Neighbours.CELL else self.mu_squared) / MU_UNIT)
+        """The whole budget in units of its currency, rounded down: 2^-40 of mu^2, or of pure epsilon."""
+        return math.floor((self.epsilon if self.is_pure else self.mu_squared) / MU_UNIT)
 
     def epsilon_of_share(self, share: float) -> float:
         """Return the epsilon that a share of it would cost by itself.
@@ -198,7 +205,7 @@ class PrivacyBudget:
         >>> round(PrivacyBudget(1.0, 1e-6, Neighbours.REPLACE).epsilon_of_share(0.5), 3)
         0.689
         """
-        if self.neighbours is Neighbours.CELL:
+        if self.is_pure:
             return self.epsilon * share
         return epsilon_of(self.mu_squared * share, self.delta)
 
@@ -238,10 +245,10 @@ def units_left_beside(budget: PrivacyBudget, additive_delta: float) -> int:
     Raises
     ------
     PrivacyError
-        As :func:`mu_beside`, and if the budget protects single cells.
+        As :func:`mu_beside`, and if the budget is spent as pure epsilon.
     """
-    if budget.neighbours is Neighbours.CELL:
-        raise PrivacyError("A budget that protects single cells has no part for an additive delta.")
+    if budget.is_pure:
+        raise PrivacyError("A budget that is spent as pure epsilon has no part for an additive delta.")
     return math.floor(mu_beside(budget.epsilon, budget.delta, additive_delta) ** 2 / MU_UNIT)
 
 
@@ -255,9 +262,10 @@ def epsilon_of_receipts(receipts: Iterable[Receipt], delta: float, budgets: Iter
     receipts : iterable of Receipt
         All under one neighbouring relation.
     delta : float
-        Strictly between 0 and 1.
+        At least 0 and below 1; at 0, only what was paid for in pure epsilon has a finite one.
     budgets : iterable of PrivacyBudget
-        Other charges, each counted as if all of it was spent; of the same relation, which hides whole units.
+        Other charges, each counted as if all of it was spent; of the same relation, which hides whole units, and none
+        of them pure.
 
     Returns
     -------
@@ -271,13 +279,16 @@ def epsilon_of_receipts(receipts: Iterable[Receipt], delta: float, budgets: Iter
     paid, beside = tuple(receipts), tuple(budgets)
     if len({receipt.neighbours for receipt in paid} | {budget.neighbours for budget in beside}) > 1:
         raise PrivacyError("Receipts of two neighbouring relations cannot be added. Keep one relation per account.")
-    if any(budget.neighbours is Neighbours.CELL for budget in beside):
-        raise PrivacyError("A budget that protects single cells cannot be added to receipts as a whole.")
+    if any(budget.is_pure for budget in beside):
+        raise PrivacyError("A budget that is spent as pure epsilon cannot be added to receipts as a whole.")
     for receipt in paid:
         require_honest(receipt)
+    _require_delta(delta or 0.5)
     if not all(receipt.private for receipt in paid):
-        _require_delta(delta)
         return math.inf
+    of_pure = pure_epsilon_of(sum(receipt.pure_units for receipt in paid))
+    if delta == 0:
+        return math.inf if beside or any(receipt.mu_squared_units for receipt in paid) else of_pure
     units = [units_of(budget.mu_squared) for budget in beside]
     of_curve = epsilon_of(
         mu_squared_of(sum(units) + sum(receipt.mu_squared_units for receipt in paid)),
@@ -287,7 +298,7 @@ def epsilon_of_receipts(receipts: Iterable[Receipt], delta: float, budgets: Iter
         + sum(receipt.dimension for receipt in paid if receipt.mechanism in GAUSSIAN),
         additive_delta=total_up(receipt.additive_delta for receipt in paid),
     )
-    return of_curve + pure_epsilon_of(sum(receipt.pure_units for receipt in paid))
+    return of_curve + of_pure
 
 
 def worth_for_a_row(receipts: Iterable[Receipt], delta: float) -> float | None:

@@ -6,19 +6,30 @@ old answers, or one that plans without rows.
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeGuard, TypeVar
+from typing import Any, ClassVar, TypeGuard, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from synth.errors import PrivacyError
 from synth.privacy.accounting import PrivacyBudget
-from synth.privacy.costs import SMALLEST_SENSITIVITY, GaussianPlan, between_neighbours
+from synth.privacy.costs import SMALLEST_SENSITIVITY, GaussianPlan, LaplacePlan, between_neighbours
 from synth.privacy.counting import PrivateRows
-from synth.privacy.feature_maps import Block, Constant, FeatureMap, OneHot, Stack, bound_of, exact_sum, frozen
+from synth.privacy.feature_maps import (
+    Block,
+    Constant,
+    FeatureMap,
+    OneHot,
+    Stack,
+    bound_of,
+    exact_sum,
+    frozen,
+    l1_bound_of,
+)
 from synth.privacy.more.critic_turns import CriticTurns
 from synth.privacy.more.dependence import Dependence
 from synth.privacy.more.em_steps import EMStepQuestion
@@ -37,7 +48,7 @@ from synth.privacy.more.sampled_gradients import SampledGradients
 from synth.privacy.more.training_steps import NoisySteps, StepsQuestion
 from synth.privacy.noise import NoiseSource
 from synth.privacy.questions import Allowance, Answer, Digest, Numbers, OneReceipt, Question
-from synth.privacy.receipt import PlannedCost, Receipt
+from synth.privacy.receipt import SUMS, PlannedCost, Receipt
 from synth.privacy.selection import Candidate, PrivateChoice, Selection
 from synth.schema import Neighbours, Schema
 
@@ -45,6 +56,7 @@ __all__ = [
     "FEATURE_MAPS",
     "FINE",
     "KINDS",
+    "LAPLACE_AS_NORMAL",
     "ROW_COUNT_QUERY",
     "STEPS_QUESTIONS",
     "AnswerSource",
@@ -73,6 +85,9 @@ FEATURE_MAPS: tuple[type[FeatureMap], ...] = (
     Product,
 )
 """What may be summed over private rows: only maps of exactly these classes."""
+
+LAPLACE_AS_NORMAL = math.log(20) / 1.959963984540054
+"""Standard deviation of the normal law with the 95 % range of a Laplace law of scale 1, which ends at log 20."""
 
 FINE, COARSE = (12, 14, 16, 18), (18, 16, 14, 12)
 """Bits of each side of a product, in order of preference; the grid has twice as many bits."""
@@ -104,17 +119,24 @@ class SumPlan:
     """Noise of a sum, and its map written out."""
 
     blocks: tuple[Block, ...]
-    gaussian: GaussianPlan
+    noise: GaussianPlan | LaplacePlan
 
     @property
-    def coordinates(self) -> int:
+    def dimension(self) -> int:
         """Numbers of the answer."""
         return sum(block.places.size for block in self.blocks)
 
     @property
+    def coordinates(self) -> int:
+        """Those with Gaussian noise."""
+        return self.dimension if isinstance(self.noise, GaussianPlan) else 0
+
+    @property
     def costs(self) -> tuple[PlannedCost, ...]:
         """The one cost."""
-        return (PlannedCost.of_sum(self.gaussian, self.coordinates),)
+        if isinstance(self.noise, LaplacePlan):
+            return (PlannedCost.of_laplace_sum(self.noise, self.dimension),)
+        return (PlannedCost.of_sum(self.noise, self.dimension),)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -134,19 +156,24 @@ class NoisyAnswer(OneReceipt):
     def noise_std(self) -> float:
         """Standard deviation of the noise on every coordinate, in units of the answer.
 
+        Of Laplace noise, that of the normal law with the same 95 % range, 1.08 times its own: intervals are calculated
+        as if noise were normal.
+
         Raises
         ------
         PrivacyError
             If the receipt is of an answer without noise on coordinates.
         """
-        if self.receipt.mechanism != "discrete_gaussian":
+        if self.receipt.mechanism not in SUMS:
             raise PrivacyError(f"'{self.receipt.query}' is a selection; it has no standard deviation of noise.")
-        return self.receipt.noise_scale
+        return self.receipt.noise_scale * (LAPLACE_AS_NORMAL if self.receipt.mechanism == "laplace_sum" else 1.0)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class NoisySum(Question[SumPlan, NoisyAnswer]):
     """A feature map that is added up over all rows."""
+
+    answers_pure: ClassVar[bool] = True
 
     feature_map: FeatureMap
 
@@ -156,8 +183,14 @@ class NoisySum(Question[SumPlan, NoisyAnswer]):
         check_fits(self.feature_map, schema)
 
     def plan(self, allowed: Allowance) -> SumPlan:
-        """Find the least Gaussian noise."""
+        """Find the least Gaussian noise, or where delta is 0 the least Laplace noise."""
         blocks = self.feature_map.blocks()
+        if allowed.budget.is_pure:
+
+            def moved(half_bits: int) -> float:
+                return allowed.between_neighbours(l1_bound_of(blocks, half_bits=half_bits))
+
+            return SumPlan(blocks, allowed.least_laplace(FINE, moved))
 
         def sensitivity(half_bits: int) -> float:
             return allowed.between_neighbours(bound_of(blocks, half_bits=half_bits))
@@ -173,8 +206,10 @@ class NoisySum(Question[SumPlan, NoisyAnswer]):
 
     def draw(self, plan: SumPlan, rows: PrivateRows, noise: NoiseSource, *, device: str) -> Numbers:
         """Add up exactly, and add noise."""
-        sums = exact_sum(plan.blocks, rows, half_bits=plan.gaussian.half_bits, device=device)
-        return (sums + noise.gaussian(plan.gaussian.variance, sums.size),)
+        sums = exact_sum(plan.blocks, rows, half_bits=plan.noise.half_bits, device=device)
+        if isinstance(plan.noise, LaplacePlan):
+            return (sums + noise.laplace(plan.noise.scale, sums.size),)
+        return (sums + noise.gaussian(plan.noise.variance, sums.size),)
 
     def answer(self, receipts: tuple[Receipt, ...], numbers: Numbers) -> NoisyAnswer:
         """Return the sum in units of the answer."""
@@ -193,11 +228,11 @@ class NoisySum(Question[SumPlan, NoisyAnswer]):
 
     def foreseen(self, receipts: tuple[Receipt, ...], plan: SumPlan) -> NoisyAnswer:
         """Return zeros."""
-        return self.answer(receipts, (np.zeros(plan.coordinates, dtype=np.int64),))
+        return self.answer(receipts, (np.zeros(plan.dimension, dtype=np.int64),))
 
 
-def sensitivity_of_sum(feature_map: FeatureMap, schema: Schema, *, half_bits: int) -> float:
-    """Return the L2 sensitivity of a sum, in units of the answer.
+def sensitivity_of_sum(feature_map: FeatureMap, schema: Schema, *, half_bits: int, l1: bool = False) -> float:
+    """Return the L2 sensitivity of a sum, in units of the answer; or that in L1, of counts alone.
 
     Parameters
     ----------
@@ -213,7 +248,7 @@ def sensitivity_of_sum(feature_map: FeatureMap, schema: Schema, *, half_bits: in
     PrivacyError
         If the map is not one whose bound is known.
     """
-    row = feature_map.bound(half_bits=half_bits)
+    row = l1_bound_of(feature_map.blocks(), half_bits=half_bits) if l1 else feature_map.bound(half_bits=half_bits)
     return max(between_neighbours(row, schema), SMALLEST_SENSITIVITY)
 
 

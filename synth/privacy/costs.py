@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
+from fractions import Fraction
 
 from scipy.special import erfinv, expit, log_ndtr, ndtri
 
@@ -20,11 +21,13 @@ __all__ = [
     "MU_UNIT",
     "Bound",
     "GaussianPlan",
+    "LaplacePlan",
     "between_neighbours",
     "discretisation_slack",
     "exponential_of_mu",
     "gaussian_of_multiplier",
     "gaussian_on_grid",
+    "laplace_on_grid",
     "mu_of_exponential",
     "mu_of_gaussian",
     "mu_of_pure",
@@ -189,6 +192,52 @@ def gaussian_on_grid(half_bits: int, sensitivity: float, *, dimension: int, unit
     sensitivity = max(sensitivity, SMALLEST_SENSITIVITY)
     variance = _variance(sensitivity * 2.0 ** (2 * half_bits), units)
     return GaussianPlan(half_bits, sensitivity, variance, discretisation_slack(dimension=dimension, variance=variance))
+
+
+@dataclass(frozen=True, slots=True)
+class LaplacePlan:
+    """Laplace noise of one question: all of it public, calculated before a row is read.
+
+    Attributes
+    ----------
+    half_bits : int
+        The grid step is 2^-(2 half_bits), in units of the answer.
+    sensitivity : float
+        Largest L1 change between neighbours, in units of the answer.
+    scale : int
+        Of the noise, in grid steps.
+    """
+
+    half_bits: int
+    sensitivity: float
+    scale: int
+
+    @property
+    def grid(self) -> float:
+        """Grid step, in units of the answer."""
+        return 2.0 ** (-2 * self.half_bits)
+
+    @property
+    def noise_scale(self) -> float:
+        """Scale of the noise, in units of the answer; exact, as a grid step is a power of 2."""
+        return self.scale * self.grid
+
+
+def laplace_on_grid(half_bits: int, sensitivity: float, *, units: int) -> LaplacePlan:
+    """Return the least Laplace noise that keeps one release within ``units`` of pure epsilon on one grid.
+
+    Parameters
+    ----------
+    half_bits : int
+        The grid step is 2^-(2 half_bits), in units of the answer.
+    sensitivity : float
+        L1, in units of the answer.
+    units : int
+        Cost allowed, in units of 2^-40 of epsilon.
+    """
+    sensitivity = max(sensitivity, SMALLEST_SENSITIVITY)
+    steps = Fraction(sensitivity) * 2 ** (2 * half_bits)
+    return LaplacePlan(half_bits, sensitivity, math.ceil(steps / (units * Fraction(MU_UNIT))))
 
 
 def gaussian_of_multiplier(

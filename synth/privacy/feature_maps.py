@@ -62,6 +62,7 @@ __all__ = [
     "kept",
     "kept_bins",
     "kept_whole_numbers",
+    "l1_bound_of",
     "whole_array",
     "whole_numbers",
 ]
@@ -263,6 +264,24 @@ def bound_of(blocks: Sequence[Block], *, half_bits: int) -> Bound:
     norm = math.sqrt(math.fsum(bound.norm**2 for bound in bounds))
     diameter = math.sqrt(math.fsum(bound.diameter**2 for bound in bounds))
     return Bound(norm * SAFETY, min(diameter, 2 * norm) * SAFETY)
+
+
+def l1_bound_of(blocks: Sequence[Block], *, half_bits: int) -> Bound:
+    """Bound the L1 norm of the whole-number features of counts; the rest as in :func:`bound_of`.
+
+    A row is 1 in one cell of each table and 0 elsewhere, so that the norms of its blocks add up; a row in another cell
+    of a table moves two counts.
+
+    Raises
+    ------
+    PrivacyError
+        As :func:`bound_of`, and if a block is no count: its norm in L1 is not known.
+    """
+    if not all(isinstance(block.map, Constant | CellMap) for block in blocks):
+        raise PrivacyError("With a delta of 0 only counts of rows, in all and by cell, can be asked for.")
+    norms = [block.bound(half_bits).norm for block in blocks]
+    moved = [norm for block, norm in zip(blocks, norms, strict=True) if isinstance(block.map, CellMap)]
+    return Bound(math.fsum(norms) * SAFETY, 2 * math.fsum(moved) * SAFETY)
 
 
 def exact_sum(blocks: Sequence[Block], rows: PrivateRows, *, half_bits: int, device: str = "cpu") -> NDArray[np.int64]:

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from synth.errors import PrivacyError
 from synth.privacy.accounting import PrivacyBudget
-from synth.privacy.costs import Bound, GaussianPlan, gaussian_on_grid
+from synth.privacy.costs import Bound, GaussianPlan, LaplacePlan, gaussian_on_grid, laplace_on_grid
 from synth.privacy.counting import PrivateRows
 from synth.privacy.feature_maps import FeatureMap
 from synth.privacy.noise import MAXIMUM_SCALE, NoiseSource
@@ -38,6 +38,7 @@ __all__ = [
     "Plan",
     "Question",
     "name_of",
+    "plan_of",
 ]
 
 Numbers = tuple[NDArray[np.int64], ...]
@@ -59,6 +60,27 @@ class Allowance:
     slack: float
     between_neighbours: Callable[[Bound], float]
     additive_delta: float = 0.0
+
+    def least_laplace(self, grids: Sequence[int], sensitivity: Callable[[int], float]) -> LaplacePlan:
+        """Find the least Laplace noise, on the first grid that can carry it.
+
+        Parameters
+        ----------
+        grids : sequence of int
+            Halves of the bits of each grid, in order of preference.
+        sensitivity : callable
+            Takes half the bits of a grid; returns how far one unit moves the answer there, in L1.
+
+        Raises
+        ------
+        PrivacyError
+            If no grid can carry such noise: the share is far too small.
+        """
+        for half_bits in grids:
+            plan = laplace_on_grid(half_bits, sensitivity(half_bits), units=self.units)
+            if plan.scale <= MAXIMUM_SCALE:
+                return plan
+        raise PrivacyError("No grid carries the noise of a question at this share of the budget; choose more epsilon.")
 
     def least_noise(self, grids: Sequence[int], sensitivity: Callable[[int], float], dimension: int) -> GaussianPlan:
         """Find the least Gaussian noise, on the first grid whose discretisation costs at most what is allowed.
@@ -149,6 +171,9 @@ class Question(ABC, Generic[PlanT, AnswerT]):
     unforeseen: ClassVar[str] = ""
     """The part of ``{query}`` that depends on rows, so that later questions cannot be planned; empty without any."""
 
+    answers_pure: ClassVar[bool] = False
+    """Whether it can be answered about whole rows with a delta of 0."""
+
     @abstractmethod
     def check(self, schema: Schema) -> None:
         """Refuse what cannot be asked of the declared table, by an error that costs nothing."""
@@ -185,6 +210,22 @@ class Question(ABC, Generic[PlanT, AnswerT]):
     def foreseen(self, receipts: tuple[Receipt, ...], plan: PlanT) -> AnswerT:
         """Return an answer without rows, where the next questions do not depend on it."""
         raise PrivacyError("What is asked next depends on this answer.")
+
+
+def plan_of(question: Question[PlanT, Any], allowed: Allowance) -> PlanT:
+    """Plan the noise of a question within what is allowed.
+
+    Raises
+    ------
+    PrivacyError
+        As :meth:`Question.plan`, and where delta is 0 and the question needs one.
+    """
+    if allowed.budget.delta == 0 and not question.answers_pure:
+        raise PrivacyError(
+            "With a delta of 0 only counts and private choices can be asked for. Choose a delta above 0, for example "
+            "1e-6."
+        )
+    return question.plan(allowed)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

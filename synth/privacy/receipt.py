@@ -2,8 +2,9 @@ r"""What one private answer cost: everything an accountant needs, and nothing th
 
 A receipt is a value (the idea of a ``DpEvent``): ``accounting`` interprets it, the ledger stores it, a certificate
 prints it, and ``verify`` recomputes the promise from it. What a mechanism costs is its mu, in whole units of mu^2, and
-the slack of noise on a grid. Noise on single cells is paid for in pure epsilon instead, which adds: a mu of pure
-epsilon 1 would be worth more than epsilon 1 at any usual delta. Every number here is rounded up. The proofs are in
+the slack of noise on a grid. Noise on single cells, and all of a budget whose delta is 0, is paid for in pure epsilon
+instead, which adds: a mu of pure epsilon 1 would be worth more than epsilon 1 at any usual delta. Every number here is
+rounded up. The proofs are in
 ``docs/proofs``: ``exponential-mechanism.md``, ``discretisation-slack.md`` and ``noisy-rows.md``.
 """
 
@@ -12,23 +13,27 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields
+from fractions import Fraction
 from typing import Any, Literal, Self, get_args
 
 from synth.errors import PrivacyError, UnsupportedCostError
 from synth.privacy.costs import (
+    MU_UNIT,
     GaussianPlan,
+    LaplacePlan,
     discretisation_slack,
     mu_of_exponential,
     mu_of_gaussian,
     mu_of_pure,
     units_of,
 )
-from synth.privacy.more.cells import CellNoise, pure_units_of_cells, units_of_cells
+from synth.privacy.more.cells import CellNoise, pure_units_of, pure_units_of_cells, units_of_cells
 from synth.privacy.more.sampled_runs import SampledRun, mu_of_sampled_run, require_additive
 from synth.schema import Neighbours, Schema
 
 __all__ = [
     "GAUSSIAN",
+    "SUMS",
     "Mechanism",
     "Part",
     "PlannedCost",
@@ -47,10 +52,16 @@ _SAMPLED_MARGIN = 2.0**-11
 """The same for sampled runs: two processors may round their mu to neighbouring numbers of 14 binary digits."""
 
 Mechanism = Literal[
-    "discrete_gaussian", "exponential", "gaussian_rows", "discrete_laplace", "randomised_response", "sampled_gaussian"
+    "discrete_gaussian",
+    "laplace_sum",
+    "exponential",
+    "gaussian_rows",
+    "discrete_laplace",
+    "randomised_response",
+    "sampled_gaussian",
 ]
-"""How an answer was made noisy: a sum; a choice; every row by itself, with Gaussian or with Laplace noise; labels;
-sums of the units that every step of a run draws."""
+"""How an answer was made noisy: a sum, with Gaussian or with Laplace noise; a choice; every row by itself, with
+Gaussian or with Laplace noise; labels; sums of the units that every step of a run draws."""
 
 
 Part = Literal["train", "holdout"]
@@ -59,6 +70,9 @@ Part = Literal["train", "holdout"]
 
 GAUSSIAN = ("discrete_gaussian", "gaussian_rows", "sampled_gaussian")
 """Mechanisms whose noise on a grid is treated as Gaussian, at the cost of a slack."""
+
+SUMS = ("discrete_gaussian", "laplace_sum")
+"""Mechanisms of sums over all rows."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,6 +109,19 @@ class PlannedCost:
             grid=noise.grid,
             mu_squared_units=noise.units,
             slack=noise.slack,
+        )
+
+    @classmethod
+    def of_laplace_sum(cls, noise: LaplacePlan, dimension: int) -> Self:
+        """Return the cost, in pure epsilon, of a sum of so many numbers with this noise."""
+        return cls(
+            mechanism="laplace_sum",
+            sensitivity=noise.sensitivity,
+            noise_scale=noise.noise_scale,
+            dimension=dimension,
+            grid=noise.grid,
+            mu_squared_units=0,
+            pure_units=_pure_units_of_sum(noise.sensitivity, noise.noise_scale),
         )
 
     @classmethod
@@ -155,15 +182,15 @@ class Receipt:
     """Who is protected, in the owner's word."""
     rows_per_unit: int
     sensitivity: float
-    """Largest change between neighbours, in units of the answer: L2 of the whole vector (gaussian), of one row's vector
-    (gaussian rows), L1 of one cell's numbers (laplace, the dearest column), of one score (exponential), 1 (response);
-    the relation and ``rows_per_unit`` are in it already."""
+    """Largest change between neighbours, in units of the answer: L2 of the whole vector (gaussian) or L1 (laplace sum),
+    of one row's vector (gaussian rows), L1 of one cell's numbers (laplace rows, the dearest column), of one score
+    (exponential), 1 (response); the relation and ``rows_per_unit`` are in it already."""
     noise_scale: float
-    """Gaussian: standard deviation of the noise in units of the answer, of each step. Laplace: the scale on the dearest
-    column. Exponential: the parameter e. Response: epsilon of one label."""
+    """Gaussian: standard deviation of the noise in units of the answer, of each step. Laplace: its scale; of rows, that
+    on the dearest column. Exponential: the parameter e. Response: epsilon of one label."""
     dimension: int
-    """Gaussian: number of noisy coordinates, of all steps. Rows: coordinates of one row, as no other row's change
-    between neighbours. Exponential, response: number of candidates, of classes."""
+    """Sums: number of noisy coordinates, of all steps. Rows: coordinates of one row, as no other row's change between
+    neighbours. Exponential, response: number of candidates, of classes."""
     grid: float
     """Grid step, in units of the answer."""
     mu_squared_units: int
@@ -177,7 +204,7 @@ class Receipt:
     assumptions: tuple[str, ...] = ()
     """Sentences that the promise relies on, printed in the certificate."""
     pure_units: int = 0
-    """Cost in multiples of 2^-40 of pure epsilon, rounded up; used for noise on single cells alone."""
+    """Cost in multiples of 2^-40 of pure epsilon, rounded up; used for noise on single cells, and at a delta of 0."""
     cells: tuple[CellNoise, ...] = ()
     """Laplace: the noise of every column, in order; one cell changes one column only, a whole row all of them."""
     part: Part = "train"
@@ -229,6 +256,11 @@ class Receipt:
             raise self._refusal("dimension", "a multiple of the number of steps")
         require_additive(self.additive_delta)
         _run_of(self.sampling_rate, self.steps, self.noise_scale, self.sensitivity)
+
+    @property
+    def is_pure(self) -> bool:
+        """Whether a sum or a choice is paid for in pure epsilon; noise on cells is by its relation."""
+        return self.mechanism == "laplace_sum" or (self.mechanism == "exponential" and not self.mu_squared_units)
 
     @property
     def units(self) -> int:
@@ -296,6 +328,8 @@ def _typed(name: str, value: Any) -> Any:
 
 def units_of_receipt(receipt: Receipt) -> int:
     """Return the cost that a receipt's sensitivity and noise amount to, in units of 2^-40 of mu^2."""
+    if receipt.is_pure:
+        return 0
     if receipt.mechanism == "exponential":
         return units_of(mu_of_exponential(receipt.noise_scale) ** 2)
     if receipt.mechanism == "randomised_response":
@@ -328,9 +362,17 @@ def _run_of(sampling_rate: float, steps: int, noise_scale: float, sensitivity: f
 
 def pure_units_of_receipt(receipt: Receipt) -> int:
     """Return the pure epsilon that a receipt's noise amounts to, in units of 2^-40; 0 where it is paid for in mu^2."""
+    if receipt.is_pure:
+        if receipt.mechanism == "exponential":
+            return pure_units_of(receipt.noise_scale)
+        return _pure_units_of_sum(receipt.sensitivity, receipt.noise_scale)
     if receipt.mechanism != "discrete_laplace" or receipt.neighbours is not Neighbours.CELL:
         return 0
     return pure_units_of_cells(receipt.cells)
+
+
+def _pure_units_of_sum(sensitivity: float, noise_scale: float) -> int:
+    return math.ceil(Fraction(sensitivity) / Fraction(noise_scale) / Fraction(MU_UNIT))
 
 
 def slack_of_receipt(receipt: Receipt) -> float:
@@ -374,6 +416,6 @@ def misstated(receipt: Receipt) -> Iterator[str]:
     if abs(due - receipt.mu_squared_units) > max(1, due * _tolerance(receipt)):
         yield f"{name} states a cost that does not follow from its sensitivity and noise."
     if abs(pure_units_of_receipt(receipt) - receipt.pure_units) > 1:
-        yield f"{name} states a pure epsilon that does not follow from the noise of its cells."
+        yield f"{name} states a pure epsilon that does not follow from its noise."
     if receipt.slack < slack_of_receipt(receipt) * (1 - _STATED_MARGIN):
         yield f"{name} leaves out a part of the cost of noise on a grid."

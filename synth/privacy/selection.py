@@ -22,6 +22,7 @@ from synth.errors import PrivacyError
 from synth.privacy.costs import MU_UNIT, Bound, between_neighbours, exponential_of_mu, mu_of_exponential, units_of
 from synth.privacy.counting import PrivateRows, tables_of_counts
 from synth.privacy.feature_maps import OneHot, frozen
+from synth.privacy.more.cells import pure_units_of
 from synth.privacy.more.dependence import Dependence, dependences_of
 from synth.privacy.noise import NoiseSource
 from synth.privacy.questions import (
@@ -131,11 +132,15 @@ class Selection(OneReceipt):
 
 @dataclass(frozen=True, slots=True)
 class ChoicePlan:
-    """The parameter of the exponential mechanism, the sensitivity of a score, and the number of candidates."""
+    """The parameter of the exponential mechanism, the sensitivity of a score, and the number of candidates.
+
+    ``pure`` is whether its cost is the parameter itself, as pure epsilon.
+    """
 
     parameter: float
     sensitivity: float
     candidates: int
+    pure: bool = False
     coordinates: ClassVar[int] = 0
 
     @property
@@ -152,7 +157,8 @@ class ChoicePlan:
             noise_scale=self.parameter,
             dimension=self.candidates,
             grid=SCORE_STEP,
-            mu_squared_units=units_of(mu_of_exponential(self.parameter) ** 2),
+            mu_squared_units=0 if self.pure else units_of(mu_of_exponential(self.parameter) ** 2),
+            pure_units=pure_units_of(self.parameter) if self.pure else 0,
         )
         return (cost,)
 
@@ -162,6 +168,7 @@ class PrivateChoice(Question[ChoicePlan, Selection]):
     """Which of the candidates describes the rows worst; or which column depends most on its possible parents."""
 
     unforeseen: ClassVar[str] = "What follows '{query}'"
+    answers_pure: ClassVar[bool] = True
 
     candidates: tuple[AnyCandidate, ...]
 
@@ -178,8 +185,12 @@ class PrivateChoice(Question[ChoicePlan, Selection]):
 
     def plan(self, allowed: Allowance) -> ChoicePlan:
         """Find the largest parameter."""
-        parameter = exponential_of_mu(math.sqrt(allowed.units * MU_UNIT) * ROUNDED_DOWN)
-        return ChoicePlan(parameter, allowed.between_neighbours(self.candidates[0].bound), len(self.candidates))
+        pure = allowed.budget.is_pure
+        # Units of 2^-40 below 2^53 are exact as a float.
+        parameter = (
+            allowed.units * MU_UNIT if pure else exponential_of_mu(math.sqrt(allowed.units * MU_UNIT) * ROUNDED_DOWN)
+        )
+        return ChoicePlan(parameter, allowed.between_neighbours(self.candidates[0].bound), len(self.candidates), pure)
 
     def digest(self) -> str:
         """Return the digest of everything that is weighed: all candidates, in order."""

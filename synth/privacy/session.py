@@ -19,7 +19,7 @@ from synth.privacy.costs import Bound, between_neighbours
 from synth.privacy.counting import CountMemory, PrivateRows
 from synth.privacy.feature_maps import Constant
 from synth.privacy.noise import NoiseSource, SystemNoise
-from synth.privacy.questions import Allowance, Answer, Asked, KeptAnswers, Numbers, Question
+from synth.privacy.questions import Allowance, Answer, Asked, KeptAnswers, Numbers, Question, plan_of
 from synth.privacy.receipt import Receipt
 from synth.privacy.table import PrivateTable
 from synth.schema import Schema
@@ -194,7 +194,7 @@ class PrivateSession(AnswerSource):
         units = self._affordable(share)
         slack = SLACK_ALLOWANCE * units / self._root_units
         added = math.fsum(self._record.additive_deltas)
-        plan = question.plan(Allowance(self.schema, self._budget, units, slack, self._between_neighbours, added))
+        plan = plan_of(question, Allowance(self.schema, self._budget, units, slack, self._between_neighbours, added))
         if question.tells_row_count:
             question.check_size(plan, self._table._rows)
         self._open(query, units, coordinates=plan.coordinates)
@@ -220,7 +220,7 @@ class PrivateSession(AnswerSource):
         return between_neighbours(row, self.schema)
 
     def _affordable(self, share: float) -> int:
-        """Return ``share`` of the budget in units of mu^2, or refuse."""
+        """Return ``share`` of the budget in units of its currency, or refuse."""
         if not 0 < share <= 1:
             raise PrivacyError(f"share must be above 0 and at most 1, got {share}.")
         units = math.floor(self._units * Fraction(share))

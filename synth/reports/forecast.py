@@ -19,13 +19,13 @@ from typing import Any, Literal
 
 from synth.errors import BudgetExceededError, ConfigError, PrivacyError
 from synth.estimators import describe, make, promised_epsilon
-from synth.generators import GeneratorTask
+from synth.generators import PURE, GeneratorTask
 from synth.privacy.accounting import SLACK_ALLOWANCE, PrivacyBudget, epsilon_of, mu_of_budget
 from synth.privacy.answers import AnswerSource, AnswerT, NoisyAnswer, RowCount, of_kind
-from synth.privacy.costs import MU_UNIT, between_neighbours
+from synth.privacy.costs import between_neighbours
 from synth.privacy.feature_maps import Constant, OneHot
 from synth.privacy.more.perturbed_rows import RowsPlan, RowsQuestion
-from synth.privacy.questions import Allowance, Answer, Question
+from synth.privacy.questions import Allowance, Answer, Question, plan_of
 from synth.privacy.receipt import Receipt
 from synth.progress import NullProgress
 from synth.reports.code_tables import coarse_bins, coarse_size
@@ -52,6 +52,7 @@ __all__ = [
     "budget_parts",
     "forecast",
     "one_way_noise",
+    "pure_refusal",
     "smallest_epsilon",
 ]
 
@@ -64,9 +65,23 @@ ROW_COUNT_SHARE = 0.02
 SMALLEST_EPSILON, LARGEST_EPSILON = 1e-3, 100.0
 
 
+def pure_refusal(config: RunConfig) -> str | None:
+    """Say in one sentence why a generator or model cannot run with a delta of 0, or return None where it can."""
+    card = describe(config.generator)
+    if config.delta or card.answers_pure:
+        return None
+    return (
+        f"{card.kind} '{card.name}' asks more than counts and private choices, and only these can be answered with a "
+        f"delta of 0. Choose {', '.join(PURE)} (4 Generate), or a delta above 0, for example 1e-6 (3 Budget)."
+    )
+
+
 def budget_parts(config: RunConfig) -> tuple[BudgetShare, ...]:
     """Return how a run divides its budget; the shares of mu^2 add up to 1."""
-    config, parts = config.asked, []
+    config, parts, card = config.asked, [], describe(config.generator)
+    refusal = pure_refusal(config)
+    if refusal is not None:
+        raise ConfigError(refusal)
     if not config.schema.rows_are_public:
         parts.append(BudgetShare("row count", f"How many {config.schema.unit.counted} are there?", ROW_COUNT_SHARE))
     # If no sum may be asked, or no row is made, nothing is evaluated.
@@ -83,8 +98,7 @@ def budget_parts(config: RunConfig) -> tuple[BudgetShare, ...]:
             "evaluation_share and prediction_share leave nothing for the generator. Choose smaller shares, for example "
             "0.1 and 0.05."
         )
-    kind = describe(config.generator).kind
-    return (*parts, BudgetShare(kind, f"What '{config.generator}' learns from", left))
+    return (*parts, BudgetShare(card.kind, f"What '{config.generator}' learns from", left))
 
 
 def _measures_one_ways(config: RunConfig) -> bool:
@@ -229,7 +243,7 @@ def _question_by_question(
     """Divide a generator's part into its questions, if it has several; the last gets what rounding left."""
     if len(asked) < 2:
         return (generator,)
-    shares = [answer.receipts[0].mu_squared_units * MU_UNIT / budget.mu_squared for answer in asked[:-1]]
+    shares = [answer.receipts[0].units / budget.units for answer in asked[:-1]]
     shares.append(generator.share - math.fsum(shares))
     return tuple(
         BudgetShare(answer.query, generator.question, share) for answer, share in zip(asked, shares, strict=True)
@@ -256,7 +270,7 @@ def _around_the_choices(
         BudgetShare(
             answer.query,
             words.get(answer.query, "What is measured before columns are chosen"),
-            answer.receipts[0].mu_squared_units * MU_UNIT / budget.mu_squared,
+            answer.receipts[0].units / budget.units,
         )
         for answer in first
     ]
@@ -293,10 +307,11 @@ def smallest_epsilon(config: RunConfig, rows: float, *, of: Literal["columns", "
     widest = _widest(config, 1.0, of)
     if widest is None:
         raise ConfigError("This run measures no such counts. Raise evaluation_share above 0.")
-    # Noise is inversely proportional to mu apart from the rounding of grids, which the loop corrects.
-    mu = mu_of_budget(1.0, config.delta) * widest / rows
-    epsilon = max(min(epsilon_of(mu * mu, config.delta), 2 * LARGEST_EPSILON), SMALLEST_EPSILON)
-    epsilon = _rounded_up(epsilon)
+    # Noise is inversely proportional to mu, or where delta is 0 to epsilon, apart from the rounding of grids, which the
+    # loop corrects.
+    times = widest / rows
+    epsilon = epsilon_of((mu_of_budget(1.0, config.delta) * times) ** 2, config.delta) if config.delta else times
+    epsilon = _rounded_up(max(min(epsilon, 2 * LARGEST_EPSILON), SMALLEST_EPSILON))
     while epsilon <= LARGEST_EPSILON:
         reached = _widest(config, epsilon, of)
         if reached is not None and reached <= rows:
@@ -456,7 +471,7 @@ class PlannedSession(AnswerSource):
         slack = SLACK_ALLOWANCE * units / self._root_units
         between = partial(between_neighbours, schema=self.schema)
         added = math.fsum(receipt.additive_delta for one in self.answers for receipt in one.receipts)
-        plan = question.plan(Allowance(self.schema, self.budget, units, slack, between, added))
+        plan = plan_of(question, Allowance(self.schema, self.budget, units, slack, between, added))
         if question.unforeseen:
             self.unforeseen.append((question, plan))
             which = question.unforeseen.format(query=query)

@@ -21,6 +21,7 @@ from synth.privacy.answers import NoisyAnswer, RowCount
 from synth.privacy.bins import Bins, pieces
 from synth.privacy.feature_maps import FeatureMap, OneHot, Stack
 from synth.privacy.more.products import Product
+from synth.privacy.receipt import SUMS
 from synth.reports.code_tables import PUBLIC_BINS, CodeTable, coarse_bins
 from synth.reports.controls import OneWay, independent_columns
 from synth.schema import ModelledColumn, Schema, column_title
@@ -97,7 +98,7 @@ def measured_tables(releases: Iterable[NoisyAnswer]) -> tuple[MeasuredTable, ...
     """
     found: list[MeasuredTable] = []
     for release in releases:
-        if release.receipt.mechanism == "discrete_gaussian" and release.receipt.part == "train":
+        if release.receipt.mechanism in SUMS and release.receipt.part == "train":
             found += tables_of(release)
     return tuple(sorted(found, key=attrgetter("noise_std")))
 

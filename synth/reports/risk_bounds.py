@@ -227,6 +227,8 @@ class ProvenCeiling:
         """Largest ROC AUC of any attack; 1 where nothing is proven about units."""
         if not self.is_about_units:
             return 1.0
+        if self.delta == 0:
+            return printed_ceiling(auc_ceiling(self.epsilon, 0.0))
         of_noise = _GROWN**2 * gaussian_auc(mu_of_budget(self.epsilon, self.delta)) + self.delta
         return printed_ceiling(min(auc_ceiling(self.epsilon, self.delta), of_noise))
 
@@ -274,6 +276,8 @@ class ProvenCeiling:
 def caught_against_noise(epsilon: float, delta: float, false_positive: float) -> float:
     """Return the largest true-positive rate at a false-positive rate against Gaussian noise that keeps a promise.
 
+    With a delta of 0 there is no such noise, and the ceiling is that of any pure epsilon.
+
     Parameters
     ----------
     epsilon, delta : float
@@ -285,6 +289,8 @@ def caught_against_noise(epsilon: float, delta: float, false_positive: float) ->
     -------
     float in [0, 1], rounded up as it is printed
     """
+    if delta == 0:
+        return printed_ceiling(true_positive_ceiling(epsilon, delta, false_positive))
     mu = mu_of_budget(epsilon, delta)
     of_noise = _GROWN * gaussian_true_positive(mu, min(1.0, _GROWN * false_positive)) + delta
     return printed_ceiling(min(true_positive_ceiling(epsilon, delta, false_positive), of_noise))
@@ -292,6 +298,8 @@ def caught_against_noise(epsilon: float, delta: float, false_positive: float) ->
 
 def advantage_against_noise(epsilon: float, delta: float) -> float:
     """Return the largest true less false-positive rate against such noise, rounded up as it is printed."""
+    if delta == 0:
+        return printed_ceiling(advantage_ceiling(epsilon, delta))
     of_noise = gaussian_advantage(mu_of_budget(epsilon, delta)) + 2 * (_GROWN - 1) + delta
     return printed_ceiling(min(advantage_ceiling(epsilon, delta), of_noise))
 

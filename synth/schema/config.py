@@ -275,8 +275,10 @@ class RunConfig:
     def __post_init__(self) -> None:
         if not (math.isfinite(self.epsilon) and self.epsilon > 0):
             raise ConfigError(f"budget: epsilon must be positive and finite, got {self.epsilon:g}.")
-        if not 0 < self.delta < 1:
-            raise ConfigError(f"budget: delta must be between 0 and 1, got {self.delta:g}.")
+        if not 0 <= self.delta < 1:
+            raise ConfigError(f"budget: delta must be at least 0 and below 1, got {self.delta:g}.")
+        if self.delta == 0:
+            self._check_pure()
         _require_people(self.people_at_most)
         if not 0 <= self.rows <= MAXIMUM_ROWS:
             raise _rows_refused(self.rows)
@@ -305,6 +307,24 @@ class RunConfig:
             raise ConfigError(
                 "people is a number of people to make, each with their rows. That needs an id_column and a "
                 "rows_per_unit above 1, and not 'people: separate_rows'. Otherwise write 'rows'."
+            )
+
+    def _check_pure(self) -> None:
+        """Refuse what has a delta of its own beside a budget with a delta of 0."""
+        if self.schema.neighbours is Neighbours.CELL:
+            raise ConfigError(
+                "budget: the promise about one cell has no delta; delta is that of what it is worth for a whole row. "
+                "Choose one above 0, for example 1e-6."
+            )
+        if self.found is not None or self.previews:
+            raise ConfigError(
+                "budget: what was found or previewed privately has a delta above 0, so that of the release cannot be "
+                "0. Choose one above 0, for example 1e-6, or declare the columns yourself and leave previews out."
+            )
+        if self.prediction_share:
+            raise ConfigError(
+                "budget: predictions of held-out rows cannot be paid for with a delta of 0. Leave prediction_share "
+                "out, or choose a delta above 0, for example 1e-6."
             )
 
     def _check_tables(self) -> None:

@@ -286,6 +286,11 @@ def _require_findable(config: RunConfig) -> None:
         )
     if not open_columns(config.schema):
         raise ConfigError("Every column is described. Write 'type: find' for the columns to find privately.")
+    if config.delta == 0:
+        raise ConfigError(
+            "Finding columns privately needs a delta above 0, and a release cannot then have a delta of 0. Choose one, "
+            "for example 1e-6 (3 Budget), or describe every column."
+        )
     if config.schema.neighbours is Neighbours.CELL:
         raise ConfigError(
             "If single cells are protected, nothing can be found privately, because counts of values protect whole "

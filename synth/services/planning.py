@@ -274,7 +274,7 @@ def _rows_lines(found: Forecast) -> list[str]:
 def _forecast_table(config: RunConfig, found: Forecast) -> list[str]:
     promise = found.promise
     # The protection of single cells has no delta.
-    but = "" if found.row_epsilon is not None else f", except with a chance of about {found.delta:g}"
+    but = "" if found.row_epsilon is not None or not found.delta else f", except with a chance of about {found.delta:g}"
     # Beyond a million, digits are meaningless.
     limited = promise.odds <= NO_LIMIT
     factor = f"at most a factor of {number_text(rounded_up(promise.odds))}" if limited else "more than a million times"

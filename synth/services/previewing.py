@@ -451,6 +451,11 @@ class Previews(EarlyCharges):
 
 
 def _require_askable(config: RunConfig, schema: Schema, epsilon: float) -> None:
+    if config.delta == 0:
+        raise ConfigError(
+            "A preview needs a delta above 0, and a release cannot then have a delta of 0. Choose one, for example "
+            "1e-6 (3 Budget)."
+        )
     if config.schema.neighbours is Neighbours.CELL:
         raise ConfigError(
             "If single cells are protected, nothing can be previewed, because counts of values protect whole rows."

@@ -305,6 +305,11 @@ class Dictation:
         told: np.ndarray = self._answer(("sum", variance, size), mine)
         return told - self._sums
 
+    def laplace(self, scale: int, size: int) -> np.ndarray:
+        mine = self._sums + self._noise.laplace(scale, size)
+        told: np.ndarray = self._answer(("laplace sum", scale, size), mine)
+        return told - self._sums
+
     def choose(self, scores: np.ndarray, *, numerator: int, denominator: int) -> int:
         mine = self._noise.choose(scores, numerator=numerator, denominator=denominator)
         return int(self._answer(("choice", numerator, denominator, scores.size), mine))

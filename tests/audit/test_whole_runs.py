@@ -28,7 +28,7 @@ from synth.generators import GENERATORS
 
 KAHM_ROWS, KAHM_CELL = "kahm, rows", "kahm, cell"
 PAID_PREDICTIONS, CHOICES = "independent, predictions paid for", "dp-hp-adaptive, with choices"
-PARENTS = "privbayes, with parents"
+PARENTS, PURE_PARENTS = "privbayes, with parents", "privbayes, with parents and a delta of 0"
 
 FEW = {
     "replace one": ("far beyond all bounds", "a blank line beside somebody"),
@@ -50,8 +50,9 @@ def changes_of(name: str) -> tuple[str, dict[str, Any]]:
         return generator, {"options": options, "prediction_share": 0.2, "evaluation_share": 0.1}
     if name == CHOICES:
         return generator, {"options": options | {"model": "mixture", "bins": 3}, "epsilon": 60.0}
-    if name == PARENTS:
-        return generator, {"options": options | {"bins": 3, "usefulness": 0.1}, "epsilon": 60.0}
+    if name in (PARENTS, PURE_PARENTS):
+        pure = {"delta": 0.0} if name == PURE_PARENTS else {}
+        return generator, {"options": options | {"bins": 3, "usefulness": 0.1}, "epsilon": 60.0, **pure}
     return generator, {"options": options}
 
 
@@ -87,6 +88,7 @@ def test_a_nasty_neighbour_changes_no_public_byte(world: str, home: Path) -> Non
         *few((name for name in [*GENERATORS, KAHM_ROWS] if name != "independent"), kept=("dp-hp-adaptive", KAHM_ROWS)),
         pytest.param(CHOICES, marks=pytest.mark.audit),
         pytest.param(PARENTS, marks=pytest.mark.thorough),
+        pytest.param(PURE_PARENTS, marks=pytest.mark.thorough),
     ],
 )
 def test_every_generator_makes_the_same_of_the_same_answers(name: str, home: Path) -> None:
@@ -94,7 +96,8 @@ def test_every_generator_makes_the_same_of_the_same_answers(name: str, home: Pat
     units, first, others = all_nasty(world, ("far beyond all bounds",))
     generator, changes = changes_of(name)
     _, dictation = t5_whole_runs(world.config(units, generator, **changes), first, others, home)
-    assert ("choice" in dictation.asked) == (name in (CHOICES, PARENTS))
+    assert ("choice" in dictation.asked) == (name in (CHOICES, PARENTS, PURE_PARENTS))
+    assert ("laplace sum" in dictation.asked) == (name == PURE_PARENTS)
     assert ("rows" in dictation.asked) == (name == KAHM_ROWS)
     assert ("sample" in dictation.asked) == GENERATORS[generator].needs.sampling
 
@@ -121,7 +124,7 @@ def test_the_owners_report_shows_on_no_screen_that_is_not_the_owners(home: Path)
 @pytest.mark.audit
 @pytest.mark.parametrize(
     ("name", "world"),
-    [one for one in itertools.product([*GENERATORS, PAID_PREDICTIONS, CHOICES], WORLDS) if asks_in(*one)],
+    [one for one in itertools.product([*GENERATORS, PAID_PREDICTIONS, CHOICES, PURE_PARENTS], WORLDS) if asks_in(*one)],
 )
 def test_no_neighbour_changes_a_public_byte(name: str, world: str, home: Path) -> None:
     generator, changes = changes_of(name)

@@ -276,6 +276,29 @@ def test_delta_follows_the_rule_until_it_is_chosen() -> None:
 
 
 @pytest.mark.thorough
+def test_a_delta_of_0_can_be_chosen_and_taken_back() -> None:
+    """With a generator that cannot keep it, the page says which can, and the choice stays within reach."""
+    app = unfold(described(), "attacks")
+    app.session_state["draft"]["generator"] = "dp-hp-adaptive"
+    app.checkbox(key="field:own-delta").set_value(True).run()
+    app.selectbox(key="field:delta-choice").set_value(0.0).run()
+    app.run()
+    (said,) = errors(app)
+    assert "asks more than counts and private choices" in said
+    assert "Choose independent, independent-by-class, privbayes (4 Generate)" in said
+    app.selectbox(key="field:delta-choice").set_value(1e-6).run()
+    app.run()
+    assert not errors(app)
+    app.selectbox(key="field:delta-choice").set_value(0.0).run()
+    app.session_state["draft"]["generator"] = "independent"
+    app.session_state["draft"]["options"] = {}
+    unfold(app, "attacks")
+    assert not errors(app)
+    assert "chance of about" not in texts(app)
+    assert dialled(app)["but"] == ""
+
+
+@pytest.mark.thorough
 def test_a_weak_promise_is_called_weak() -> None:
     app = set_epsilon(described(), 8.0)
     assert "At ε = 8 the promise is weak: see 'What it buys'." in texts(app)

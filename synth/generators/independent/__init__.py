@@ -40,6 +40,7 @@ INDEPENDENT = Card(
     options=IndependentOptions,
     constants=CONSTANTS,
     measures_one_ways=True,
+    answers_pure=True,
 )
 
 BY_CLASS = Card(
@@ -59,6 +60,7 @@ BY_CLASS = Card(
     constants=CONSTANTS,
     needs=Needs(label=True, columns=2),
     measures_one_ways=True,
+    answers_pure=True,
 )
 
 CARDS = (INDEPENDENT, BY_CLASS)

@@ -68,6 +68,7 @@ CARD = Card(
     made_by="synth.generators.privbayes.privbayes:PrivBayes",
     options=PrivBayesOptions,
     measures_one_ways=True,
+    answers_pure=True,
     asks_first=True,
     constants=CONSTANTS,
     questions={

@@ -21,7 +21,7 @@ from synth.generators.protocol import Card, Fact, Generator, GeneratorTask, Stat
 from synth.generators.sampling import check_rows, random_source
 from synth.generators.stacked import answers_of_parts
 from synth.models.simplex import project_to_simplex
-from synth.privacy.answers import AnswerSource
+from synth.privacy.answers import LAPLACE_AS_NORMAL, AnswerSource
 from synth.privacy.feature_maps import Stack
 from synth.privacy.more.dependence import Dependence
 from synth.progress import Progress
@@ -93,10 +93,10 @@ class PrivBayes(Generator):
 
     Notes
     -----
-    Differs from the paper (Zhang 2017): noise is Gaussian; each column is first counted on its own, which gives the
-    bins, the first column (the one with the highest entropy, not a random one), what tables are scaled to and what is
-    drawn where parents have next to no rows; the parents of a column are all cut into at most the same number of parts,
-    and not each along its own taxonomy.
+    Differs from the paper (Zhang 2017): noise is Gaussian, and Laplace noise as there only where delta is 0; each
+    column is first counted on its own, which gives the bins, the first column (the one with the highest entropy, not a
+    random one), what tables are scaled to and what is drawn where parents have next to no rows; the parents of a column
+    are all cut into at most the same number of parts, and not each along its own taxonomy.
     """
 
     card: ClassVar[Card] = CARD
@@ -111,6 +111,7 @@ class PrivBayes(Generator):
                 f"'{column_title(task.schema, longest.name)}' has {longest.size:,}. Choose score R."
             )
         self._bins: tuple[ColumnBins, ...] = ()
+        self._pure = False
         self._order: tuple[int, ...] = ()
         self._conditionals: dict[int, _Conditional] = {}
 
@@ -118,6 +119,7 @@ class PrivBayes(Generator):
         """Count the columns, choose the network, and count its tables."""
         progress.phase("Counting columns")
         whole, own = session.remaining_share, self._options.columns_share
+        self._pure = session.budget.is_pure
         one_ways = self._counted(session, whole * own, None)
         left = whole * (1.0 - own)  # as requested, not as rounded when charged
         bins = coarsen(one_ways, self._coarseness(one_ways, left))
@@ -231,7 +233,12 @@ class PrivBayes(Generator):
     def _useful_cells(self, one_ways: OneWayMarginals, left: float) -> float:
         """Return the most cells of a table whose average count is so many times the expected noise of one."""
         tables = max(len(self._columns) - 1, 1)
-        noise = _MEAN_NOISE * one_ways.unit_noise / math.sqrt(left * (1.0 - self._options.network_share) / tables)
+        share = left * (1.0 - self._options.network_share)
+        noise = (
+            one_ways.unit_noise / LAPLACE_AS_NORMAL * tables / share
+            if self._pure
+            else _MEAN_NOISE * one_ways.unit_noise * math.sqrt(tables / share)
+        )
         return one_ways.rows / (self._options.usefulness * noise)
 
     def _coarseness(self, one_ways: OneWayMarginals, left: float) -> Coarseness:

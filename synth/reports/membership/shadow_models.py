@@ -179,7 +179,7 @@ class ShadowGame:
 
 
 def _cost(receipts: tuple[Receipt, ...]) -> int:
-    return sum(receipt.mu_squared_units for receipt in receipts)
+    return sum(receipt.units for receipt in receipts)
 
 
 def _learned(

@@ -27,7 +27,7 @@ from synth.privacy.answers import NoisyAnswer
 from synth.privacy.feature_maps import Constant, FeatureMap, OneHot, Stack, columns_of
 from synth.privacy.more.products import Product
 from synth.privacy.more.row_moments import RowMoments
-from synth.privacy.receipt import Receipt
+from synth.privacy.receipt import SUMS, Receipt
 from synth.reports.evidence import Evidence, SafeEvidence
 from synth.reports.figures import Cell, HeatMap, Table
 from synth.reports.panels import Badge, Cards, Folded, Heading, Listing, Option, Panel, Pick, Words
@@ -156,7 +156,7 @@ def relations_of(
     if any(receipt.mechanism in _ROWS and receipt.part == "train" for receipt in receipts):
         read.featured[:] = True
     for release in releases:
-        if release.receipt.mechanism == "discrete_gaussian" and release.receipt.part == "train":
+        if release.receipt.mechanism in SUMS and release.receipt.part == "train":
             read.answer(release)
     counted = {pair: found for pair, tables in read.tables.items() if (found := _counted(tables)) is not None}
     seen = tuple(sorted(pair for pair in read.seen if pair not in counted))
