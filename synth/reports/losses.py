@@ -327,7 +327,7 @@ def _of_people(found: PeopleCounts, schema: Schema) -> list[_Lost]:
         kept = "the first in order are" if unit.ordered_by else f"{most}, drawn by chance, are"
         line = (
             f"{_share(found.left_out, found.rows)} of the rows are not used: {_share(found.crowded, found.people)} of "
-            f"the {unit.protects}s have more than {most}, of which {kept} kept. If more of them "
+            f"the {unit.plural} have more than {most}, of which {kept} kept. If more of them "
             "matter, raise rows_per_unit."
         )
         lost.append(_Lost(share, share > MOST, line))
@@ -335,7 +335,7 @@ def _of_people(found: PeopleCounts, schema: Schema) -> list[_Lost]:
         if people:
             line = (
                 f"'{shown(name)}' is declared the same in all rows, but {_share(people, found.people)} of the "
-                f"{unit.protects}s have several values in it; the one in their first row counts. If it changes from "
+                f"{unit.plural} have several values in it; the one in their first row counts. If it changes from "
                 "row to row, leave it out of same_in_all_rows."
             )
             lost.append(_Lost(people / found.people, people / found.people > MOST, line))

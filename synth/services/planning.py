@@ -63,12 +63,12 @@ def check_config(config: RunConfig) -> None:
         raise ConfigError(f"{refusal} Leave prediction_share out.")
     check_rules(config.constraints, config.schema)
     _check_written(config)
-    units = config.schema.number_of_units
-    if units is not None and config.schema.rows_are_public and round(config.holdout * units) == units:
-        raise ConfigError(
-            f"holdout: {config.holdout:g} of {units:,} {config.schema.unit.protects}s leaves none to learn from. "
-            "Hold out fewer."
-        )
+    # Where units are kept whole, one row is asked for each, so that of rows is the public number of units.
+    schema = config.asked.schema
+    units = schema.number_of_units
+    if units is not None and schema.rows_are_public and round(config.holdout * units) == units:
+        who = schema.unit.protects if units == 1 else schema.unit.plural
+        raise ConfigError(f"holdout: {config.holdout:g} of {units:,} {who} leaves none to learn from. Hold out fewer.")
 
 
 def _check_steps(config: RunConfig) -> None:

@@ -147,8 +147,8 @@ def test_the_number_of_parts_follows_from_what_is_declared(declared: int | None,
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ({"parts": 51}, "51 parts are more than the 50 persons"),
-        ({"batch_size": 64}, "64 synthetic rows in a turn are more than the 50 persons"),
+        ({"parts": 51}, "51 parts are more than the 50 people"),
+        ({"batch_size": 64}, "64 synthetic rows in a turn are more than the 50 people"),
         ({"clip": 0.0}, "clip"),
         ({"turns": 100_000, "batch_size": 50}, "can be released"),
         ({"parts": -1}, "parts"),

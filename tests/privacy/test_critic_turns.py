@@ -444,7 +444,7 @@ def test_what_is_out_of_bounds_is_refused_in_a_sentence(changed: dict[str, Any],
 def test_more_parts_or_fake_rows_than_declared_units_are_refused_before_any_charge() -> None:
     schema = dataclasses.replace(WORLDS["public, 1 rows, no ids"], number_of_units=3)
     for changed, said in (
-        ({"parts": 4}, "4 parts are more than the 3 persons"),
+        ({"parts": 4}, "4 parts are more than the 3 people"),
         ({"rows": 4}, "4 synthetic rows in a turn"),
     ):
         session = session_on(schema, [0, 1, 2], [])

@@ -24,6 +24,7 @@ from synth.reading.reader import read_codes
 from synth.schema import (
     CategoryColumn,
     DateColumn,
+    IdentifierColumn,
     NumberColumn,
     PrivacyUnit,
     RunConfig,
@@ -109,6 +110,18 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
         "contains an owner-only number",
     ),
     "none to learn from": ({"holdout": 0.99}, "leaves none to learn from"),
+    "none of several rows to learn from": (
+        {
+            **declared(
+                IdentifierColumn("who"),
+                unit=PrivacyUnit(rows_per_unit=3, id_column="who"),
+                number_of_units=2,
+                people="whole",
+            ),
+            "holdout": 0.9,
+        },
+        "holdout: 0.9 of 2 people leaves none to learn from",
+    ),
     "fewer people than units": ({"people_at_most": 10}, "people_at_most must be at least number_of_units"),
     "half a character": (declared(CategoryColumn("member", ("a", "b\ud800"), fallback="a")), "lone surrogate"),
     "more rows of a unit than noise can hide": (

@@ -153,11 +153,12 @@ class CriticTurns(StepsQuestion):
     def check_numbers(self, schema: Schema) -> None:
         """Refuse more parts or fake rows than declared units."""
         declared = schema.number_of_units
-        for what, value in (("parts", self.parts), ("synthetic rows in a turn", self.rows)):
+        turn = ("synthetic rows in a turn", "a smaller batch_size")
+        for (what, less), value in ((("parts", "fewer parts"), self.parts), (turn, self.rows)):
             if declared is not None and value > declared:
                 raise PrivacyError(
-                    f"{value:,} {what} are more than the {declared:,} {schema.unit.protects}s that are declared; "
-                    "choose fewer."
+                    f"{value:,} {what} are more than the {declared:,} {schema.unit.plural} that are declared. "
+                    f"Choose {less} (4 Generate)."
                 )
 
     def sensitivity(self, schema: Schema) -> float:
