@@ -82,6 +82,19 @@ def test_a_label_of_too_many_classes_is_refused(name):
         make(name, task(declared, "code"), {})
 
 
+def test_more_counts_by_class_than_a_check_can_hold_are_refused():
+    def declared(*sizes):
+        texts = [f"v{code}" for code in range(max(sizes))]
+        return Schema(tuple(CategoryColumn(f"c{place}", tuple(texts[:size])) for place, size in enumerate(sizes)))
+
+    assert make("independent-by-class", task(declared(2046, 2, 2048), "c2"), {})
+    words = r"counts the 2,049 values of the other columns in each of the 2,048 classes of 'c2': 4,196,352 counts"
+    with pytest.raises(ConfigError, match=words) as refusal:
+        make("independent-by-class", task(declared(2047, 2, 2048), "c2"), {})
+    assert "\n" not in str(refusal.value)
+    assert make("independent", task(declared(2047, 2, 2048), "c2"), {})
+
+
 def test_the_settings_of_the_papers_are_taken():
     numbers = Schema((*(NumberColumn(f"x{k}", 0, 99, 1) for k in range(6)), CategoryColumn("y", ("a", "b"))))
     settings = {"order_product": 13, "prod_dimension": 5, "length_scale": 0.005, "orders": "by column", "epochs": 20}

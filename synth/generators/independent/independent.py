@@ -8,7 +8,7 @@ from typing import ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from synth.errors import InputError
+from synth.errors import ConfigError, InputError
 from synth.generators.coarse_grid import LABEL_BINS, coarse_grid
 from synth.generators.independent import BY_CLASS, INDEPENDENT, IndependentOptions
 from synth.generators.protocol import Card, Generator, GeneratorTask, State
@@ -19,7 +19,10 @@ from synth.privacy.answers import AnswerSource
 from synth.privacy.feature_maps import OneHot, Stack
 from synth.progress import Progress
 
-__all__ = ["Independent", "IndependentByClass"]
+__all__ = ["MOST_COUNTS", "Independent", "IndependentByClass"]
+
+MOST_COUNTS = 2**22
+"""The most counts by class. A check holds several copies: of four million it takes half a gibibyte, of ten too much."""
 
 
 class IndependentByClass(Generator):
@@ -43,6 +46,21 @@ class IndependentByClass(Generator):
             for d, column in enumerate(self._columns)
         ]
         self._tables: list[NDArray[np.float64]] | None = None
+        self._require_room()
+
+    def _require_room(self) -> None:
+        """Refuse more counts than a bundle can hold that is checked; this follows from the schema alone."""
+        if self._label is None:
+            return
+        classes = self._places[self._label].size
+        values = sum(places.size for d, places in enumerate(self._places) if d != self._label)
+        if values * classes > MOST_COUNTS:
+            raise ConfigError(
+                f"generator '{self.card.name}' counts the {values:,} values of the other columns in each of the "
+                f"{classes:,} classes of '{self._columns[self._label].name}': {values * classes:,} counts, and at most "
+                f"{MOST_COUNTS:,} are allowed. Choose a label with fewer classes, declare fewer categories (2 "
+                "Describe), or choose another generator (4 Generate)."
+            )
 
     def fit(self, session: AnswerSource, progress: Progress) -> Self:
         """Ask for all tables in one question, and project them onto possible tables."""
