@@ -5,6 +5,7 @@ Exact, so for the owner only: a sentence of this module is shown, never kept in 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -35,6 +36,9 @@ __all__ = [
 TOLD = 1 / 20
 """The owner is told about a column or about lines of which a larger share is lost."""
 
+_MOST_COLUMNS = 30
+"""The most columns that have a sentence of their own: of several hundred nobody would read one by one."""
+
 MOST = 1 / 2
 """A larger share is nearly always a mistake in the declaration, so a run waits for the owner's word."""
 
@@ -63,9 +67,9 @@ class Losses:
     Attributes
     ----------
     lines : tuple of str
-        One sentence for the lines, and one for each column of which more than a twentieth is lost, the worst first;
-        then one for each way in which people whose rows are kept together are not as declared, and one for each way
-        in which two tables do not fit. None quotes a cell.
+        One sentence for the lines, and one for each column of which more than a twentieth is lost, the worst first, and
+        one for all beyond the worst thirty; then one for each way in which people whose rows are kept together are not
+        as declared, and one for each way in which two tables do not fit. None quotes a cell.
     mostly : bool
         Whether most lines, most cells of a column or most rows of people are lost, or most people differ.
     """
@@ -106,11 +110,14 @@ def losses_of(reading: ReadingCounts, schema: Schema, advice: Mapping[str, str] 
         of_tables = _of_tables(reading, reading.linked, schema.tables, schema.unit)
     elif schema.unit.id_column is not None:
         lost.append(_of_ids(reading, schema.unit.id_column))
-    lost += [
+    of_columns = [
         _of_column(column, reading, _rows_with(column.name, reading, schema.unit), (advice or {}).get(column.name))
         for column in schema.modelled
     ]
-    told = sorted((one for one in lost if one.share > TOLD), key=lambda one: -one.share)
+    worst = sorted((one for one in of_columns if one.share > TOLD), key=lambda one: -one.share)
+    told = [*(one for one in lost if one.share > TOLD), *worst[:_MOST_COLUMNS]]
+    told = [*sorted(told, key=lambda one: -one.share), *_together(worst[_MOST_COLUMNS:])]
+    lost += of_columns
     of_people = [] if reading.together is None else _of_people(reading.together, schema)
     beside = (*of_tables, *of_people)
     lines = (*(one.line for one in told), *(one.line for one in beside))
@@ -262,6 +269,15 @@ class _Lost:
     share: float
     waits: bool
     line: str
+
+
+def _together(rest: Sequence[_Lost]) -> list[_Lost]:
+    """Say in one sentence what is lost of the columns that have none of their own."""
+    if not rest:
+        return []
+    which = f"each of {len(rest):,} more columns" if len(rest) > 1 else "one more column"
+    line = f"Up to {math.ceil(100 * rest[0].share)} % of the cells of {which} are not as declared either."
+    return [_Lost(rest[0].share, waits=False, line=line)]
 
 
 def _of_lines(reading: ReadingCounts) -> _Lost:

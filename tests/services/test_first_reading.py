@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import io
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 import pytest
 
@@ -241,6 +242,19 @@ def test_empty_cells_are_lost_where_missing_is_not_declared() -> None:
     assert losses_of(counts, Schema((AGE,))) == Losses()
     found = losses_of(counts, Schema((NumberColumn("age", 0, 9, 1, fallback=3),)))
     assert found == Losses(("'age': 60 % of the cells are empty, which is not declared.",), mostly=True)
+
+
+def test_of_many_columns_the_worst_have_a_sentence_of_their_own() -> None:
+    names = [f"x{place}" for place in range(60)]
+    schema = Schema(tuple(NumberColumn(name, 0, 9, 1, missing=True) for name in names))
+    counts = ReadingCounts(1000, 0, {}, 0, {name: CellCounts(outside=place + 20) for place, name in enumerate(names)})
+    found = losses_of(counts, schema)
+    # 31 to 59 are told of: more than 50 of 1,000 cells each. At most 30 alone.
+    assert [line.split("'")[1] for line in found.lines] == names[:30:-1]
+    more = replace(counts, cells={name: CellCounts(outside=place + 40) for place, name in enumerate(names)})
+    found = losses_of(more, schema)
+    assert len(found.lines) == 31
+    assert found.lines[-1] == "Up to 7 % of the cells of each of 19 more columns are not as declared either."
 
 
 def test_lost_lines_and_lost_cells_add_up() -> None:
