@@ -124,8 +124,8 @@ def test_a_look_at_durations_declares_their_unit(tmp_path: Path, monkeypatch: py
     assert columns["wait"]["duration"] == "seconds"
     assert columns["wait"]["low"] <= 90 < 120 <= columns["wait"]["high"]
     assert "duration" not in columns["x"]
-    frame.to_parquet("waits.parquet")
-    of_file = synth.look("waits.parquet", account="klinik").columns
+    frame.to_parquet(tmp_path / "waits.parquet")
+    of_file = synth.look(tmp_path / "waits.parquet", account="klinik").columns
     assert {one.name: one.body.get("duration") for one in of_file} == {"wait": "seconds", "x": None}
 
 
