@@ -68,12 +68,8 @@ def screen() -> None:
     st.title("Choose a privacy budget")
     require("table")
     require("description")
-    config = application().as_released(config_of(draft()))
-    refusal = pure_refusal(config)
-    if refusal is not None:
-        st.error(plain(refusal))
-        delta_controls()
-        st.page_link("pages/generate.py", label="Choose another generator (4 Generate)")
+    config = _config()
+    if config is None:
         return
     plan = application().plan(config)
 
@@ -105,6 +101,25 @@ def screen() -> None:
         st.warning(plain(plan.approval))
     _onwards(config, refused=plan.refusal is not None)
     _details(config, plan)
+
+
+def _config() -> RunConfig | None:
+    """Return the configuration; or say why a delta of 0 cannot be kept, leave that choice within reach, return None."""
+    try:
+        config = application().as_released(config_of(draft()))
+    except ConfigError as error:
+        if draft()["delta"] != 0:
+            raise
+        st.error(plain(error))
+        delta_controls()
+        return None
+    refusal = pure_refusal(config)
+    if refusal is None:
+        return config
+    st.error(plain(refusal))
+    delta_controls()
+    st.page_link("pages/generate.py", label="Choose another generator (4 Generate)")
+    return None
 
 
 def _purpose(config: RunConfig) -> None:
@@ -350,7 +365,7 @@ def _prediction_share(plan: Plan, config: RunConfig) -> None:
     paid_predictions(
         "prediction_share",
         plan.forecast,
-        refusal=prediction_refusal(config.schema, config.label, config.holdout),
+        refusal=prediction_refusal(config.schema, config.label, config.holdout, config.delta),
         means="Pays for noisy counts of held-out people by prediction and label (for a numeric label, noisy "
         "sums of squared errors). The report can then publish how well the label is predicted after training "
         "on synthetic rows.",

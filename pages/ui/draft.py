@@ -456,8 +456,10 @@ def config_of(draft: Draft) -> RunConfig:
     config = parse_config(body)
     if _of_two_files(draft):  # what is read is the table of both, whatever the format of the files that came
         config = as_joined(config)
-    # A share that can no longer be used, because the label was removed, is ignored: the Budget page says so.
-    if draft["prediction_share"] and prediction_refusal(config.schema, config.label, config.holdout) is None:
+    # A share that can no longer be used, because the label was removed or delta is 0, is ignored: the Budget page says
+    # so.
+    refusal = prediction_refusal(config.schema, config.label, config.holdout, config.delta)
+    if draft["prediction_share"] and refusal is None:
         return replace(config, prediction_share=draft["prediction_share"])
     return config
 

@@ -181,7 +181,7 @@ def paid_refusal(card: Card, config: RunConfig) -> str | None:
     """
     if not card.paid:
         return f"predictions of model '{card.name}' cannot be paid for."
-    refusal = prediction_refusal(config.schema, config.label, config.holdout)
+    refusal = prediction_refusal(config.schema, config.label, config.holdout, config.delta)
     if refusal is not None:
         return refusal
     label = _label(config)

@@ -124,10 +124,15 @@ def _require_people(people_at_most: int) -> None:
         raise ConfigError(f"people_at_most must be at least 1, got {people_at_most:,}.")
 
 
-def prediction_refusal(schema: Schema, label: str | None, holdout: float) -> str | None:
+def prediction_refusal(schema: Schema, label: str | None, holdout: float, delta: float) -> str | None:
     """Say in one sentence why predictions on the hold-out cannot be charged, or return None where they can."""
     if not schema.allows_sums:
         return "sums cannot be released where one cell is protected. Declare 'protection: record' or leave it out."
+    if delta == 0:
+        return (
+            "predictions of held-out rows cannot be paid for with a delta of 0. Choose one above 0, for example 1e-6, "
+            "or leave it out."
+        )
     if label is None:
         return "no label is declared. Name the column to predict under 'label:' or leave it out."
     if holdout == 0:
@@ -321,11 +326,6 @@ class RunConfig:
                 "budget: what was found or previewed privately has a delta above 0, so that of the release cannot be "
                 "0. Choose one above 0, for example 1e-6, or declare the columns yourself and leave previews out."
             )
-        if self.prediction_share:
-            raise ConfigError(
-                "budget: predictions of held-out rows cannot be paid for with a delta of 0. Leave prediction_share "
-                "out, or choose a delta above 0, for example 1e-6."
-            )
 
     def _check_tables(self) -> None:
         """Refuse more tables than one, or than the two that belong together."""
@@ -401,9 +401,10 @@ class RunConfig:
             raise ConfigError("groups names a column twice. Name each once.")
         for name in self.groups:
             self.schema.modelled_column(name)
-        refusal = prediction_refusal(self.schema, self.label, self.holdout) if self.prediction_share else None
-        if refusal is not None:
-            raise ConfigError(f"prediction_share cannot be used: {refusal}")
+        if self.prediction_share:
+            refusal = prediction_refusal(self.schema, self.label, self.holdout, self.delta)
+            if refusal is not None:
+                raise ConfigError(f"prediction_share cannot be used: {refusal}")
 
     @property
     def names_rows(self) -> bool:

@@ -27,6 +27,11 @@ from synth.reports.expected import CellForecast, promise_of
 from synth.schema import config_to_mapping
 
 
+FOUND_FOR = {
+    "epsilon": 0.1, "delta": 1e-7, "mu_squared_units": 10, "slack": 0.0, "coordinates": 1, "additive_delta": 0.0,
+}  # fmt: skip
+
+
 def set_epsilon(app: AppTest, epsilon: float) -> AppTest:
     app.session_state["draft"]["epsilon"] = epsilon
     return app.run()
@@ -296,6 +301,39 @@ def test_a_delta_of_0_can_be_chosen_and_taken_back() -> None:
     assert not errors(app)
     assert "chance of about" not in texts(app)
     assert dialled(app)["but"] == ""
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize(
+    ("chosen", "words"),
+    [
+        ({"protection": "cell", "cell_change": 1.0}, "the promise about one cell has no delta"),
+        ({"found": {"digest": "0" * 64} | FOUND_FOR}, "found or previewed privately has a delta above 0"),
+    ],
+)
+def test_a_delta_of_0_that_cannot_be_kept_can_be_taken_back(chosen: dict[str, Any], words: str) -> None:
+    app = unfold(described(), "attacks")
+    app.checkbox(key="field:own-delta").set_value(True).run()
+    app.selectbox(key="field:delta-choice").set_value(0.0).run()
+    app.session_state["draft"].update(chosen)
+    app.run()
+    assert any(words in said for said in errors(app)), errors(app)
+    app.selectbox(key="field:delta-choice").set_value(1e-6).run()
+    app.run()
+    assert not any(words in said for said in errors(app)), errors(app)
+
+
+@pytest.mark.thorough
+def test_a_share_for_predictions_is_left_out_at_a_delta_of_0() -> None:
+    app = described(LABELLED + "holdout: 0.2\nprediction_share: 0.1\n")
+    app.session_state["draft"]["delta"] = 0.0
+    app = unfold(app, "parts")
+    assert not errors(app)
+    assert "cannot be paid for with a delta of 0" in texts(app)
+    assert app.number_input(key="field:prediction_share").disabled
+    app.session_state["draft"]["delta"] = None
+    app.run()
+    assert app.number_input(key="field:prediction_share").value == 0.1
 
 
 @pytest.mark.thorough
