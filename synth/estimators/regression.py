@@ -80,6 +80,7 @@ class PrivacyAccount:
     Parameters
     ----------
     epsilon, delta : float
+        Delta above 0: fits ask for more than counts.
     row_count : {"public", "private"}
         As in :class:`PrivateRandomFeatureRegressor`; the same for all fits.
 
@@ -89,6 +90,7 @@ class PrivacyAccount:
     """
 
     def __init__(self, epsilon: float, delta: float, *, row_count: RowCountRule = "public") -> None:
+        _require_delta(delta)
         self.budget = PrivacyBudget(epsilon, delta, _relation(row_count))
         self.receipts: list[Receipt] = []
         self._spent = Fraction(0)
@@ -339,6 +341,7 @@ class _PrivateRandomFeatures(BaseEstimator):
     def _require_settings(self) -> None:
         if self.features not in get_args(Features):
             raise InputError("features must be auto, linear or fourier.")
+        _require_delta(self.delta)
         _require_widths(np.asarray(self.upper, dtype=np.float64) - np.asarray(self.lower, dtype=np.float64))
 
     def __sklearn_tags__(self) -> Any:
@@ -551,6 +554,11 @@ class PrivateRandomFeatureClassifier(ClassifierMixin, _PrivateRandomFeatures):
 def _require_widths(widths: ArrayLike) -> None:
     if not all(math.isfinite(width) and width > 0 for width in np.ravel(widths)):
         raise InputError("Every upper bound must be finite and above its lower bound.")
+
+
+def _require_delta(delta: float) -> None:
+    if delta == 0:
+        raise PrivacyError("A fit asks for more than counts, which needs a delta above 0, for example 1e-6.")
 
 
 def _relation(row_count: RowCountRule) -> Neighbours:

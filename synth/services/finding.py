@@ -171,6 +171,11 @@ class Findings(EarlyCharges):
                 f"{config.epsilon * USUAL_SHARE:g}."
             )
         delta = config.delta * USUAL_SHARE if delta is None else delta
+        if not 0 < delta < 1:
+            raise ConfigError(
+                f"The delta of a finding must be above 0 and below 1, got {delta:g}. Leave it out, or choose for "
+                f"example {config.delta * USUAL_SHARE:g}."
+            )
         expected = foreseen(open_schema(config.schema), epsilon, delta)
         rows_at_most = config.people_at_most * config.schema.unit.rows_per_unit
         if rows_at_most < expected.kind_rows:

@@ -332,7 +332,7 @@ class Previews(EarlyCharges):
         epsilon = config.epsilon * USUAL_SHARE if epsilon is None else float(epsilon)
         delta = config.delta * USUAL_SHARE if delta is None else float(delta)
         schema = previewed_schema(config.schema, columns)
-        _require_askable(config, schema, epsilon)
+        _require_askable(config, schema, epsilon, delta)
         budget = PrivacyBudget(epsilon, delta, schema.neighbours)
         foreseen = _foreseen(schema, budget)
         rows = _rows_at_most(config)
@@ -450,7 +450,7 @@ class Previews(EarlyCharges):
         return tuple((charge, preview) for charge, preview in found if preview is not None)
 
 
-def _require_askable(config: RunConfig, schema: Schema, epsilon: float) -> None:
+def _require_askable(config: RunConfig, schema: Schema, epsilon: float, delta: float) -> None:
     if config.delta == 0:
         raise ConfigError(
             "A preview needs a delta above 0, and a release cannot then have a delta of 0. Choose one, for example "
@@ -464,6 +464,11 @@ def _require_askable(config: RunConfig, schema: Schema, epsilon: float) -> None:
         raise ConfigError(
             f"A preview takes a small part of the budget. Choose an epsilon between 0 and {config.epsilon:g}, for "
             f"example {config.epsilon * USUAL_SHARE:g}."
+        )
+    if not 0 < delta < 1:
+        raise ConfigError(
+            f"The delta of a preview must be above 0 and below 1, got {delta:g}. Leave it out, or choose for example "
+            f"{config.delta * USUAL_SHARE:g}."
         )
     problem = undeclared_facts(schema)
     if problem is not None:

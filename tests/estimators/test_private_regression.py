@@ -250,6 +250,13 @@ def test_an_account_takes_no_other_relation_or_delta_and_is_not_copied() -> None
         with pytest.raises(PrivacyError, match="same delta"):
             PrivateRandomFeatureRegressor(account=account, **settings).fit(x, y)
     assert account.epsilon == 0.0
+    with pytest.raises(PrivacyError, match="more than counts, which needs a delta above 0"):
+        PrivacyAccount(3.0, 0.0)
+    for row_count in ("public", "private"):
+        asked = PrivateRandomFeatureRegressor(delta=0.0, row_count=row_count)
+        with pytest.raises(PrivacyError, match="more than counts, which needs a delta above 0"):
+            asked.fit(x, y)
+        assert asked.set_params(delta=1e-5, features="linear").fit(x, y).receipts_, "nothing was charged before"
     assert copy.deepcopy(account) is account
     with pytest.raises(PrivacyError, match="another process"):
         pickle.dumps(account)

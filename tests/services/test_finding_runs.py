@@ -201,6 +201,9 @@ def test_nothing_is_charged_for_what_is_refused(application: Application, table_
     for epsilon in (0.0, 4.0, 5.0):
         with pytest.raises(ConfigError, match="must leave something"):
             application.findings.reserve(config, table_id=table_id, epsilon=epsilon)
+    for delta in (0.0, 1.0):
+        with pytest.raises(ConfigError, match="The delta of a finding must be above 0 and below 1"):
+            application.findings.reserve(config, table_id=table_id, epsilon=1.0, delta=delta)
     cells = read_mapping(CONFIG) | {"row_count": "public", "number_of_units": 900, "protection": "cell"}
     with pytest.raises(ConfigError, match="If single cells are protected, nothing can be found privately"):
         application.findings.reserve(parse_config(cells), table_id=table_id, epsilon=1.0)

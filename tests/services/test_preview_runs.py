@@ -178,6 +178,9 @@ def test_nothing_is_charged_for_what_is_refused(application: Application, table_
     for epsilon in (0.0, 2.0, 5.0):
         with pytest.raises(ConfigError, match=r"between 0 and 2, for example 0\.1"):
             begun(application, table_id, epsilon=epsilon)
+    for delta in (0.0, 1.0):
+        with pytest.raises(ConfigError, match="The delta of a preview must be above 0 and below 1"):
+            begun(application, table_id, epsilon=0.2, delta=delta)
     with pytest.raises(ConfigError, match=r"would show nothing of 'age'.*at most 300\. .*Nothing was spent"):
         begun(application, table_id, config=config(people_at_most=300), epsilon=0.01)
     cells = config(row_count="public", number_of_units=900, protection="cell")
