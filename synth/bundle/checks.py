@@ -806,6 +806,9 @@ def _budget_problems(config: RunConfig, certificate: Certificate) -> Iterator[st
         )
     shares = {EVALUATION_QUERY: config.evaluation_share, PREDICTION_QUERY: config.prediction_share}
     for receipt in certificate.receipts:
+        if bool(receipt.pure_units) != budget.is_pure or bool(receipt.mu_squared_units) == budget.is_pure:
+            how = "in pure epsilon alone" if budget.is_pure else "in mu^2 alone"
+            yield f"The receipt of '{receipt.query}' is not paid for {how}, as the budget in config.yaml is."
         share, of_holdout = shares.get(receipt.query), receipt.part == "holdout"
         if share is not None and not abs(receipt.units - share * allowed) <= _SHARE * allowed:
             yield (

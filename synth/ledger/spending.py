@@ -106,18 +106,18 @@ class Cost:
     def _epsilon(self, delta: float, *, rounding: int = 0) -> float:
         if self.charges == 0:
             return 0.0
-        amounts = (self.mu_squared_units, self.slack_units, self.coordinates, self.additive_delta_units)
-        of_curve = (
-            _epsilon_of_units(
+        if not any((self.mu_squared_units, self.slack_units, self.coordinates, self.additive_delta_units)):
+            of_curve = 0.0  # at any delta, 0 included
+        elif delta == 0:
+            of_curve = math.inf
+        else:
+            of_curve = _epsilon_of_units(
                 max(0, self.mu_squared_units - rounding),
                 delta,
                 self.slack_units,
                 self.coordinates,
                 self.additive_delta_units,
             )
-            if any(amounts)
-            else 0.0  # at any delta, 0 included
-        )
         # Basic composition: (e, d)-DP and pure e'-DP together are (e + e', d)-DP.
         return of_curve + pure_epsilon_of(max(0, self.pure_units - rounding))
 

@@ -65,6 +65,9 @@ _TAIL_PART = 1e-6
 _ADDED_BEFORE_SLACK = 1.001
 """Factor on additive deltas: e^c_t <= exp(9e-5), c_t at the farthest tail, over 1 - ``_TAIL_PART``."""
 
+_PURE_RANGE = (1e-6, 1000.0)
+"""Pure epsilons that can be spent in units of 2^-40: enough of them for a question, and exact as a float."""
+
 _MARGIN = 1e-9
 """Relative margin of searches, always on the safe side."""
 
@@ -168,7 +171,8 @@ class PrivacyBudget:
     Raises
     ------
     PrivacyError
-        If ``epsilon`` is not positive and finite, or ``delta`` is not at least 0 and below 1.
+        If ``epsilon`` is not positive and finite, or ``delta`` is not at least 0 and below 1; or at a delta of 0, if
+        ``epsilon`` is below 1e-6 or above 1000.
     """
 
     epsilon: float
@@ -179,6 +183,16 @@ class PrivacyBudget:
         _require_budget(self.epsilon, self.delta or 0.5)
         if not isinstance(self.neighbours, Neighbours):
             raise PrivacyError("neighbours must be Neighbours.ADD_REMOVE, Neighbours.REPLACE or Neighbours.CELL.")
+        if self.delta == 0 and self.epsilon < _PURE_RANGE[0]:
+            raise PrivacyError(
+                f"epsilon {self.epsilon:g} with delta 0 is too small for noise on a grid. Choose epsilon of at least "
+                "0.001."
+            )
+        if self.delta == 0 and self.epsilon > _PURE_RANGE[1]:
+            raise PrivacyError(
+                f"epsilon {self.epsilon:g} with delta 0 is too large to account for, and would promise nothing. Choose "
+                f"epsilon of at most {_PURE_RANGE[1]:g}."
+            )
 
     @property
     def is_pure(self) -> bool:
@@ -262,7 +276,7 @@ def epsilon_of_receipts(receipts: Iterable[Receipt], delta: float, budgets: Iter
     receipts : iterable of Receipt
         All under one neighbouring relation.
     delta : float
-        At least 0 and below 1; at 0, only what was paid for in pure epsilon has a finite one.
+        At least 0 and below 1; at 0, only what was paid for in pure epsilon alone has a finite one.
     budgets : iterable of PrivacyBudget
         Other charges, each counted as if all of it was spent; of the same relation, which hides whole units, and none
         of them pure.
@@ -288,7 +302,8 @@ def epsilon_of_receipts(receipts: Iterable[Receipt], delta: float, budgets: Iter
         return math.inf
     of_pure = pure_epsilon_of(sum(receipt.pure_units for receipt in paid))
     if delta == 0:
-        return math.inf if beside or any(receipt.mu_squared_units for receipt in paid) else of_pure
+        in_part = any(receipt.mu_squared_units or receipt.additive_delta for receipt in paid)
+        return math.inf if beside or in_part else of_pure
     units = [units_of(budget.mu_squared) for budget in beside]
     of_curve = epsilon_of(
         mu_squared_of(sum(units) + sum(receipt.mu_squared_units for receipt in paid)),

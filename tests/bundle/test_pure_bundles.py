@@ -156,6 +156,29 @@ def test_no_epsilon_is_worked_out_from_a_receipt_that_costs_more_than_it_states(
     assert all(any("does not follow" in said for said in misstated(one)) for one in dearer)
 
 
+def as_pure(receipt: Receipt) -> Receipt:
+    if receipt.mechanism != "exponential":
+        return receipt
+    return costing(dataclasses.replace(receipt, mu_squared_units=0, pure_units=1))
+
+
+def test_a_choice_of_a_run_with_a_delta_is_not_paid_for_in_pure_epsilon(tmp_path: Path, key: Key) -> None:
+    config = settings_of("replace one", delta=1e-6)
+    table = PrivateTable.from_codes(config.schema, simulated_codes(config.schema, 4000))
+    measured = fit_and_sample(config, table, NullProgress())
+    seal_release(config, measured, tmp_path, sealing=Sealing(signer=key), progress=NullProgress())
+    assert not failures(tmp_path / "bundle.zip")
+    path = forged(tmp_path / "bundle.zip", tmp_path / "forged.zip", key, receipts=as_pure)
+    assert any("is not paid for in mu^2 alone, as the budget" in failure for failure in failures(path)), failures(path)
+
+
+def test_no_epsilon_holds_at_a_delta_of_0_beside_an_additive_delta(bundles: dict[str, Path]) -> None:
+    receipts = [one for answer in answers_of(bundles["replace one"]).answers for one in answer.receipts]
+    risky = [dataclasses.replace(receipts[0], additive_delta=1e-9), *receipts[1:]]
+    assert epsilon_of_receipts(risky, 0.0) == math.inf
+    assert epsilon_of_receipts(risky, 1e-6) < math.inf
+
+
 def test_pure_epsilons_add_and_gaussian_noise_has_no_epsilon_at_a_delta_of_0(bundles: dict[str, Path]) -> None:
     receipts = [one for answer in answers_of(bundles["replace one"]).answers for one in answer.receipts]
     whole = sum(receipt.pure_units for receipt in receipts) * 2.0**-40
@@ -177,6 +200,22 @@ def test_a_ledger_adds_pure_epsilons_as_they_are_and_to_others_by_basic_composit
     other = Cost.of_budget(1.0, 1e-6, Neighbours.ADD_REMOVE)
     assert (pure + other).epsilon(1e-6) == pytest.approx(1.5, rel=1e-6)
     assert not (pure + other).fits(epsilon=1.49, delta=1e-6)
+    assert (pure + other).epsilon(0.0) == math.inf
+    assert not (pure + other).fits(epsilon=100.0, delta=0.0)
+
+
+@pytest.mark.parametrize("epsilon", [1e-300, 1e-13, 1e-7, 1001.0, 1e7, 1e300])
+def test_an_epsilon_that_cannot_be_spent_as_pure_is_refused_before_anything_is_planned(epsilon: float) -> None:
+    with pytest.raises(PrivacyError, match=r"too (small|large).*Choose epsilon of at (least 0.001|most 1000)\."):
+        forecast(settings_of("add or remove three rows", epsilon=epsilon))
+
+
+@pytest.mark.parametrize("epsilon", [1e-3, 1000.0])
+def test_all_of_the_smallest_and_of_the_largest_pure_epsilon_can_be_spent(epsilon: float) -> None:
+    config = settings_of("add or remove three rows", epsilon=epsilon, generator="independent", options={})
+    table = PrivateTable.from_codes(config.schema, simulated_codes(config.schema, 4000))
+    receipts = fit_and_sample(config, table, NullProgress()).receipts
+    assert 0.999 * epsilon < epsilon_of_receipts(receipts, 0.0) <= epsilon
 
 
 def test_a_share_of_a_pure_budget_is_a_share_of_epsilon() -> None:
