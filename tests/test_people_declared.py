@@ -227,6 +227,10 @@ def test_a_generator_that_cannot_keep_these_people_names_the_way_out() -> None:
     with pytest.raises(ConfigError, match="'people: separate_rows' makes every row a person of its own") as refused:
         forecast(said(more="rows: 100\ngenerator: {name: kernel-sos}"))
     assert "generator 'kernel-sos' needs 1 to 6 numbers or dates" in str(refused.value)
+    # That there are more columns than declared is no reason where something else is needed.
+    with pytest.raises(ConfigError, match="needs a label of at least two values") as refused:
+        forecast(said(more="rows: 100\ngenerator: {name: independent-by-class}"))
+    assert "separate_rows" not in str(refused.value)
 
 
 @pytest.mark.parametrize("generator", ["dp-hp-adaptive", "independent", "kahm"])

@@ -114,7 +114,8 @@ def build(card: Card, task: GeneratorTask, options: Mapping[str, object]) -> Pri
     who = f"{card.kind} '{card.name}'"
     if not card.needs.are_met(task.schema, task.label):
         instead = f", such as '{next(iter(GENERATORS))}'," if card.needs.numbers and card.kind == "generator" else ""
-        whole = "" if people_asked(task.schema) is None else _OF_PEOPLE
+        # Only who can take no more columns is told why there are more than were declared.
+        whole = _OF_PEOPLE if card.needs.numbers and people_asked(task.schema) is not None else ""
         raise ConfigError(
             f"{who} needs {card.needs.words}. Declare it ({card.needs.keys} or 2 Describe), or choose another "
             f"{card.kind}{instead} (4 Generate).{whole}"

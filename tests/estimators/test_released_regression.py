@@ -198,7 +198,7 @@ def test_it_says_how_often_intervals_hold(way: str, holds: str) -> None:
 
 def test_measured_intervals_need_one_row_for_each_person() -> None:
     visits = Schema(SCHEMA.columns, PrivacyUnit("patient", 6), number_of_units=1000)
-    with pytest.raises(ConfigError, match="needs one row for each patient"):
+    with pytest.raises(ConfigError, match=r"needs one row for each patient.* Choose intervals bound"):
         make("private-regression", GeneratorTask(visits, "cost"), {"intervals": "measured"})
 
 

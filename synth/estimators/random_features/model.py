@@ -411,7 +411,8 @@ class PrivateRegression(_Model):
         if self._intervals == "measured" and self._task.schema.unit.rows_per_unit > 1:
             raise ConfigError(
                 f"model '{self.card.name}': intervals measured needs one row for each "
-                f"{self._task.schema.unit.protects}; if several rows are clipped together, only the bound holds."
+                f"{self._task.schema.unit.protects}; if several rows are clipped together, only the bound holds. "
+                "Choose intervals bound."
             )
 
         self._mechanism, self._loss = self._options.mechanism, self._options.loss
