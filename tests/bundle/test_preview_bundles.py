@@ -128,7 +128,7 @@ def test_whole_budgets_add_up_with_receipts_of_the_same_relation_only() -> None:
     with pytest.raises(PrivacyError, match="two neighbouring relations"):
         epsilon_of_receipts((), 1e-6, (one, other))
     cell = PrivacyBudget(0.5, 1e-6, Neighbours.CELL)
-    with pytest.raises(PrivacyError, match="single cells"):
+    with pytest.raises(PrivacyError, match="spent as pure epsilon"):
         epsilon_of_receipts((), 1e-6, (cell,))
 
 

@@ -45,7 +45,7 @@ WRONG_KIND = "has the wrong type"
         ("epsilon", True, WRONG_KIND),
         ("epsilon", 0, "needs a positive, finite epsilon"),
         ("epsilon", float("nan"), "needs a positive, finite epsilon"),
-        ("delta", 1, "delta between 0 and 1"),
+        ("delta", 1, "delta of at least 0, below 1"),
         ("rows", -1, WRONG_KIND),
         ("rows", 2.0, WRONG_KIND),
         ("seed", True, WRONG_KIND),

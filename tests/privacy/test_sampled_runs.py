@@ -355,7 +355,7 @@ def test_nothing_is_left_beside_a_delta_that_takes_all() -> None:
         units_left_beside(budget, 1e-6)
     with pytest.raises(PrivacyError, match="finite and at least 0"):
         units_left_beside(budget, math.nan)
-    with pytest.raises(PrivacyError, match="single cells"):
+    with pytest.raises(PrivacyError, match="spent as pure epsilon"):
         units_left_beside(PrivacyBudget(1.0, 1e-6, Neighbours.CELL), 1e-8)
 
 
