@@ -26,7 +26,6 @@ from synth.reports.evidence import SafeEvidence, evidence_to_dict
 from synth.reports.expected import CellForecast, promise_of
 from synth.schema import config_to_mapping
 
-
 FOUND_FOR = {
     "epsilon": 0.1, "delta": 1e-7, "mu_squared_units": 10, "slack": 0.0, "coordinates": 1, "additive_delta": 0.0,
 }  # fmt: skip
