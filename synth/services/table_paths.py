@@ -165,7 +165,9 @@ def _matching_in(typed: str, roots: Sequence[Path], home: Path) -> list[Path]:
     def require_inside(path: Path) -> Path:
         try:
             real = path.resolve()
-        except (OSError, RuntimeError):  # links that lead to each other
+            if any(part.is_symlink() for part in (real, *real.parents)):  # links in a circle, which Python 3.13 leaves
+                raise outside
+        except (OSError, RuntimeError):  # links in a circle, before Python 3.13
             raise outside from None
         if real.is_relative_to(home) or not any(real.is_relative_to(root) for root in roots):
             raise outside
