@@ -153,7 +153,7 @@ def reservation(account: Account, run_id: str, budget: PrivacyBudget, cost: Cost
         epsilon=float(budget.epsilon),
         delta=float(budget.delta),
         **{name: getattr(cost, name) for name in AMOUNTS},
-        accountant=f"mu^2, autodp {version('autodp')}",
+        accountant="pure epsilon" if cost.pure_units else f"mu^2, autodp {version('autodp')}",
         certificate_id=None,
         time=now(),
         previous="",

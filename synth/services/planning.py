@@ -279,10 +279,11 @@ def _forecast_table(config: RunConfig, found: Forecast) -> list[str]:
     limited = promise.odds <= NO_LIMIT
     factor = f"at most a factor of {number_text(rounded_up(promise.odds))}" if limited else "more than a million times"
     protected = "cell" if found.row_epsilon is not None else config.schema.unit.protects
+    # Pure noise has no lower ceiling than that of any method.
+    tighter = f", and {number_text(100 * promise.noise_caught)} in 100 with this noise" if config.delta else ""
     lines = [
         f"The odds about one {protected} change by {factor}{but}. An attacker who accepts one false alarm in 100 finds "
-        f"at most {number_text(100 * promise.caught)} in 100 true cases by any method, and "
-        f"{number_text(100 * promise.noise_caught)} in 100 with this noise.",
+        f"at most {number_text(100 * promise.caught)} in 100 true cases by any method{tighter}.",
     ]
     if found.columns or found.pairs:
         lines.append(

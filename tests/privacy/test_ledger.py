@@ -696,6 +696,16 @@ def test_a_charge_for_cells_is_for_a_planned_run(ledger: Ledger, cells: Account)
     assert ledger.rows(cells.id) == ()
 
 
+def test_a_charge_says_in_which_currency_it_was_worked_out(ledger: Ledger, account: Account) -> None:
+    of_mu, pure = (
+        ledger.reserve(account.id, name, budget(0.5, d), purpose="a run") for name, d in (("a", 1e-6), ("b", 0.0))
+    )
+    assert of_mu.accountant.startswith("mu^2, autodp ")
+    assert (pure.accountant, pure.mu_squared_units, pure.pure_units) == ("pure epsilon", 0, 2**39)
+    spent = ledger.spent(account.id)
+    assert (spent.epsilon, spent.delta) == (pytest.approx(1.0, rel=1e-4), 1e-6)
+
+
 # --- processes ----------------------------------------------------------------------------------------------------
 
 
