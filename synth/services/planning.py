@@ -15,7 +15,7 @@ from synth.ledger.spending import Cost, CostOf, over_cap_error, stays_within_cap
 from synth.privacy.accounting import PrivacyBudget
 from synth.progress import NullProgress
 from synth.reports.expected import NO_LIMIT, Forecast
-from synth.reports.forecast import AllPlannedError, PlannedSession, budget_parts, forecast
+from synth.reports.forecast import AllPlannedError, PlannedSession, budget_parts, forecast, pure_refusal
 from synth.reports.holdout import paid_refusal
 from synth.reports.wording import number_text, rounded_up
 from synth.schema import Neighbours, RunConfig, config_to_mapping, parse_config, size_problem, undeclared_facts
@@ -56,6 +56,9 @@ def check_config(config: RunConfig) -> None:
     kind = describe(config.generator).kind
     if (kind == "model") != config.is_model:
         raise ConfigError(f"'{config.generator}' is a {kind}: name it under '{kind}:'.")
+    pure = pure_refusal(config)
+    if pure is not None:
+        raise ConfigError(pure)
     make(config.generator, task, config.options)
     _check_steps(config)
     refusal = paid_refusal(describe(config.generator), config) if config.is_model and config.prediction_share else None

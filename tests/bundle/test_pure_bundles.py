@@ -24,7 +24,7 @@ from synth.reports.forecast import budget_parts, forecast, smallest_epsilon
 from synth.reports.risk_bounds import ProvenCeiling, advantage_ceiling
 from synth.schema import CategoryColumn, Neighbours, NumberColumn, PrivacyUnit, RunConfig
 from synth.services.pipeline import Sealing, fit_and_sample, seal_release
-from synth.services.planning import forecast_lines
+from synth.services.planning import check_config, forecast_lines
 
 COLUMNS = (
     NumberColumn("age", 0, 99, 1, fallback=0),
@@ -256,8 +256,9 @@ def test_only_those_that_ask_for_counts_and_choices_run(name: str) -> None:
     if name in PURE:
         assert budget_parts(config)
         return
-    with pytest.raises(ConfigError, match=r"a delta of 0. Choose independent, .*privbayes \(4 Generate\), or a delta"):
-        budget_parts(config)
+    for refuse in (budget_parts, check_config):
+        with pytest.raises(ConfigError, match=r"a delta of 0. Choose independent, .*privbayes \(4 Generate\), or a de"):
+            refuse(config)
 
 
 def test_what_has_a_delta_of_its_own_is_refused() -> None:
