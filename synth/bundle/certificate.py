@@ -217,7 +217,8 @@ class Certificate:
                     f"The receipt of '{receipt.query}' was made with test noise, which protects nobody, so it cannot "
                     "be certified. Run again with the randomness of the operating system."
                 )
-        if not (math.isfinite(self.epsilon) and self.epsilon > 0 and 0 <= self.delta < 1):
+        is_delta = 0 <= self.delta < 1 and math.copysign(1.0, self.delta) > 0  # -0 would be printed
+        if not (math.isfinite(self.epsilon) and self.epsilon > 0 and is_delta):
             raise PrivacyError("A certificate needs a positive, finite epsilon and a delta of at least 0, below 1.")
         if (self.row_epsilon is None) != (self.neighbours is not Neighbours.CELL):
             raise PrivacyError("A certificate states a row epsilon if, and only if, it protects single cells.")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import io
 import json
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -103,7 +104,8 @@ def forged(
         members["measurements.npz"] = measurements_to_bytes(found)
     if budget:
         text = members["config.yaml"].decode()
-        members["config.yaml"] = text.replace("epsilon: 4.0", f"epsilon: {document['epsilon'] * 1.00002!r}").encode()
+        spent = f"epsilon: {document['epsilon'] * 1.00002!r}"
+        members["config.yaml"] = re.sub(r"epsilon: \S+", spent, text, count=1).encode()
     report = json.loads(members["report.json"])
     entries = report["evidence"]
     for entry in entries:

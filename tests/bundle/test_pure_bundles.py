@@ -7,13 +7,14 @@ import json
 import math
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from bundle_making import Key, config_of, members_of, require_verified_and_replayed, simulated_codes
 from forging import answers_of, costing, failures, forged, only
 
-from synth.errors import ConfigError, PrivacyError
+from synth.errors import ConfigError, PrivacyError, VerificationError
 from synth.generators import GENERATORS, PURE
 from synth.ledger.spending import Cost
 from synth.privacy.accounting import PrivacyBudget, epsilon_of, epsilon_of_receipts
@@ -141,7 +142,7 @@ def test_a_tenth_of_every_sum_with_a_budget_to_match_is_found(
     bundles: dict[str, Path], tmp_path: Path, key: Key
 ) -> None:
     path = forged(bundles["replace one"], tmp_path / "f.zip", key, receipts=a_tenth, budget=True)
-    only(path, "its question and schema.json give", "of the budget in config.yaml")
+    only(path, "its question and schema.json give")
 
 
 @pytest.mark.parametrize("change", [cheaper, free_choices])
@@ -170,6 +171,21 @@ def test_a_choice_of_a_run_with_a_delta_is_not_paid_for_in_pure_epsilon(tmp_path
     assert not failures(tmp_path / "bundle.zip")
     path = forged(tmp_path / "bundle.zip", tmp_path / "forged.zip", key, receipts=as_pure)
     assert any("is not paid for in mu^2 alone, as the budget" in failure for failure in failures(path)), failures(path)
+
+
+@pytest.mark.parametrize("delta", [-0.0, math.nan, True, "0", None, 1e-6])
+def test_a_certificate_with_another_delta_than_0_is_refused(
+    delta: object, bundles: dict[str, Path], tmp_path: Path, key: Key
+) -> None:
+    def change(document: dict[str, Any]) -> None:
+        document["delta"] = delta
+
+    if delta == 1e-6:
+        path = forged(bundles["replace one"], tmp_path / "f.zip", key, certificate=change)
+        assert any("the certificate states 1e-06" in failure for failure in failures(path))
+        return
+    with pytest.raises(VerificationError, match=r"delta of at least 0, below 1|wrong type"):
+        forged(bundles["replace one"], tmp_path / "f.zip", key, certificate=change)
 
 
 def test_no_epsilon_holds_at_a_delta_of_0_beside_an_additive_delta(bundles: dict[str, Path]) -> None:
