@@ -257,7 +257,7 @@ def test_what_cannot_be_used_is_refused_in_one_sentence(text: str, message: str)
         ("budget", "{epsilon: }", "budget: epsilon is missing"),
         ("budget", "{epsilon: -1}", "epsilon must be positive and finite, got -1"),
         ("budget", "{epsilon: .inf}", "epsilon must be"),
-        ("budget", "{epsilon: 1, delta: 2}", "delta must be between 0 and 1, got 2"),
+        ("budget", "{epsilon: 1, delta: 2}", "delta must be at least 0 and below 1, got 2"),
         ("people_at_most", None, "people_at_most is missing. Write a public upper bound"),
         ("people_at_most", "", "people_at_most is missing"),
         ("people_at_most", "0", "people_at_most must be at least 1, got 0"),
