@@ -59,7 +59,7 @@ class IndependentByClass(Generator):
                 f"generator '{self.card.name}' counts the {values:,} values of the other columns in each of the "
                 f"{classes:,} classes of '{self._columns[self._label].name}': {values * classes:,} counts, and at most "
                 f"{MOST_COUNTS:,} are allowed. Choose a label with fewer classes, declare fewer categories (2 "
-                "Describe), or choose another generator (4 Generate)."
+                "Describe), or choose fewer bins or another generator (4 Generate)."
             )
 
     def fit(self, session: AnswerSource, progress: Progress) -> Self:
