@@ -313,7 +313,7 @@ def _in_hundred(share: float) -> str:
 def delta_controls() -> None:
     """Ask for delta, where the rule is not to choose it."""
     held = draft()
-    default = default_delta(int(most_people(held) or 1))
+    before, default = held["delta"], default_delta(int(most_people(held) or 1))
     own = st.checkbox(
         f"Choose delta myself (default: {default:g})",
         value=held["delta"] is not None and held["delta"] != default,
@@ -333,6 +333,8 @@ def delta_controls() -> None:
         )
     else:
         held["delta"] = None
+    if held["delta"] != before:
+        st.rerun()  # what stands above was worked out for the delta before
     note(f"δ: {DELTA_MEANS} Keep it far below 1 / (number of people).")
 
 

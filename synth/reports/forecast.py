@@ -72,7 +72,8 @@ def pure_refusal(config: RunConfig) -> str | None:
         return None
     return (
         f"{card.kind} '{card.name}' asks more than counts and private choices, and only these can be answered with a "
-        f"delta of 0. Choose {', '.join(PURE)} (4 Generate), or a delta above 0, for example 1e-6 (3 Budget)."
+        f"delta of 0. Choose {', '.join(PURE[:-1])} or {PURE[-1]} (4 Generate), or a delta above 0, for example 1e-6 "
+        "(3 Budget)."
     )
 
 
