@@ -89,6 +89,9 @@ class JointModel(Protocol):
     def marginal(self, columns: tuple[int, ...]) -> NDArray[np.float64]:
         """Return the proportions of a few columns, shape (bins of each), sum 1; columns ascend."""
 
+    def tables(self, subsets: Sequence[tuple[int, ...]]) -> dict[tuple[int, ...], NDArray[np.float64]]:
+        """Return the proportions of several sets of columns."""
+
     def sample(self, n_rows: int, random: np.random.Generator) -> NDArray[np.int64]:
         """Return rows of bins, shape (n_rows, number of columns); counts follow the model by controlled rounding."""
 

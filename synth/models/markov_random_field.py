@@ -231,8 +231,8 @@ def sample_tree(
     Returns
     -------
     array of shape (n_rows, number of columns), int64
-        Rows in random order. Among the rows with the same values of the given columns, every value occurs the floor or
-        the ceiling of its expected number of times.
+        Rows in random order. Among the rows with the same values of the given columns, every value occurs about its
+        expected number of times, and what some of these groups have rounded up, the next ones round down.
 
     Notes
     -----
@@ -319,13 +319,7 @@ def _dealt(chances: NDArray[np.float64], counts: Whole, random: np.random.Genera
     random : Generator
     """
     n_groups, n_values = chances.shape
-    upper = np.cumsum(chances, axis=1)
-    nothing = upper[:, -1:] <= 0
-    even = np.arange(1, n_values + 1) / n_values
-    upper = np.where(nothing, even, upper / np.where(nothing, 1.0, upper[:, -1:])) * counts[:, None]
-    edges = np.floor(upper + random.random((n_groups, 1))).astype(np.int64)
-    edges[:, -1] = counts
-    repeats = np.diff(np.minimum(edges, counts[:, None]), prepend=0, axis=1)
+    repeats = _apportioned(chances, counts, random)
     values = np.arange(n_values, dtype=np.min_scalar_type(n_values - 1))
     sorted_values = np.repeat(np.tile(values, n_groups), repeats.reshape(-1))
     starts = np.cumsum(counts) - counts
@@ -335,6 +329,32 @@ def _dealt(chances: NDArray[np.float64], counts: Whole, random: np.random.Genera
     rank = np.arange(len(sorted_values)) - np.repeat(starts, counts)
     places = (np.repeat(shifts, counts) + rank * np.repeat(steps, counts)) % np.repeat(counts, counts)
     return np.asarray(sorted_values[np.repeat(starts, counts) + places])
+
+
+def _apportioned(chances: NDArray[np.float64], counts: Whole, random: np.random.Generator) -> Whole:
+    """Return how many rows of each group get each value, shape (groups, values): about their expected numbers.
+
+    Values are divided into two halves again and again. At each division, a group gives the floor or the ceiling of the
+    expected number of its rows to either half, and so do all groups up to it together: what one group has rounded up,
+    the next ones round down (systematic sampling).
+    """
+    n_groups, n_values = chances.shape
+    levels = (n_values - 1).bit_length()
+    known = np.where(chances.sum(axis=1, keepdims=True) > 0, chances, 1.0)
+    masses = [np.pad(known, ((0, 0), (0, (1 << levels) - n_values)))]
+    for _ in range(levels):
+        masses.append(masses[-1][:, ::2] + masses[-1][:, 1::2])
+    held = counts[:, None]
+    for mass in masses[-2::-1]:
+        left, right = mass[:, ::2], mass[:, 1::2]
+        both = left + right
+        share = np.divide(left, both, out=np.zeros(left.shape), where=both > 0)
+        reached = np.floor(np.cumsum(held * share, axis=0) + random.random(share.shape[1]))
+        first = np.clip(np.diff(reached, prepend=0.0, axis=0).astype(np.int64), 0, held)
+        # Exactly: a rounded sum must not give a row to a half that cannot have one.
+        first = np.where(left > 0, np.where(right > 0, first, held), 0)
+        held = np.stack([first, held - first], axis=2).reshape(n_groups, -1)
+    return np.asarray(held[:, :n_values])
 
 
 def _coprime_steps(counts: Whole) -> Whole:

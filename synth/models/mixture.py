@@ -59,6 +59,10 @@ class Mixture:
         last = self.column(columns[-1]) if columns else np.ones((self.weights.size, 1))
         return np.asarray((product.T @ last).reshape([self.sizes[position] for position in columns]))
 
+    def tables(self, subsets: Sequence[tuple[int, ...]]) -> dict[tuple[int, ...], NDArray[np.float64]]:
+        """Return the proportions of several sets of columns."""
+        return {subset: self.marginal(subset) for subset in subsets}
+
     def sample(self, n_rows: int, random: np.random.Generator) -> NDArray[np.int64]:
         """Return rows of bins, shape (n_rows, number of columns), in random order.
 

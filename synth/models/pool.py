@@ -12,13 +12,14 @@ model, the seed and the factors are saved, but no row.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import InitVar, dataclass, field
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
+from synth.models.balanced_rows import Counted, balanced, cells_of_pair, pairs_to_balance
 from synth.models.cells import CellsOfSet, PoolCells, SortedRows, cells_of_columns
 from synth.models.centres import CellsOfCentres
 from synth.models.junction_tree import ColumnSet
@@ -32,7 +33,6 @@ __all__ = [
     "CountedCells",
     "Pool",
     "TiltedPool",
-    "drawn_evenly",
     "effective_rows",
     "tempered",
     "tilted",
@@ -52,6 +52,9 @@ _REPEATED = 0.2
 _POOLS = 8
 """Pools that are drawn for the sake of fewer repeated rows."""
 
+_OTHERS = 2
+"""Rows drawn for exchanges, as a multiple of those that are chosen."""
+
 _LOOSELY = 0.5
 """Ridge of tables that the base already agrees with, in units of their noise: the tilt hardly changes them."""
 
@@ -64,12 +67,6 @@ _LOOSE = 1e-3
 
 _HALVINGS = 20
 """Bisection steps for the part of a tilt that is kept."""
-
-_EXCHANGES = 40
-"""Rounds of exchanging rows to bring counts closer to their expectation."""
-
-_EXCHANGED = 0.3
-"""Share of the rows that is considered in the first round."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -389,6 +386,10 @@ class TiltedPool:
         cells = cells_of_columns(columns, self.base.sizes)
         return pool.counts(cells, weights).reshape(cells.shape)
 
+    def tables(self, subsets: Sequence[ColumnSet]) -> dict[ColumnSet, Vector]:
+        """Return the proportions of several sets of columns in the first pool."""
+        return {subset: self.marginal(subset) for subset in subsets}
+
     def sample(self, n_rows: int, random: np.random.Generator) -> Whole:
         """Return rows of bins, shape (n_rows, number of columns), in random order.
 
@@ -401,15 +402,20 @@ class TiltedPool:
         first, weights = self.pool(0)
         fresh = min(math.ceil(n_rows / (_REPEATED * effective_rows(weights))), _POOLS) if self.moments is None else 1
         pools = max(fresh, -(-n_rows // POOL_ROWS), 1)
-        means = [np.bincount(index, weights, size).astype(np.float64) for index, size in self._controlled(first)]
+        pairs = pairs_to_balance(self.sizes, n_rows)
+        means = [np.bincount(index, weights, size).astype(np.float64) for index, size in self._counted(first)]
         found = []
         for one in range(pools):
             pool, weights = self.pool(one)
-            controlled = self._controlled(pool)
+            tables = list(self._counted(pool))
             if one:
-                weights = _raked(weights, controlled, means)
+                weights = _raked(weights, tables, means)
+            tables += [cells_of_pair(pool.columns, pool.sizes, pair) for pair in pairs]
             wanted = (one + 1) * n_rows // pools - one * n_rows // pools
-            found.append(pool.rows(drawn_evenly(weights, controlled, wanted, random)))
+            ends = np.cumsum(weights)
+            chosen, others = (_systematic(ends, many, random) for many in (wanted, _OTHERS * wanted))
+            expected = [np.bincount(index, weights, size) * (wanted / ends[-1]) for index, size in tables]
+            found.append(pool.rows(balanced(chosen, others, tables, expected, random)))
         rows = np.concatenate(found) if pools > 1 else found[0]
         random.shuffle(rows)
         return rows
@@ -449,10 +455,10 @@ class TiltedPool:
             raise ValueError("The cells of a pool need one finite factor each.")
         return cls(base, seed, cells, factors, TiltedMoments.from_state(state, base.sizes))
 
-    def _controlled(self, pool: Pool) -> list[tuple[NDArray[Any], int]]:
-        """Return the tables whose counts are controlled: every column on its own, and the tables that were counted."""
-        alone = [(column, size) for column, size in zip(pool.columns, pool.sizes, strict=True) if size > 1]
-        return alone + [(one.index(pool), one.size) for one in self.cells if len(one.columns) > 1]
+    def _counted(self, pool: Pool) -> Iterator[Counted]:
+        """Yield the tables that the tilt was fitted to, and every column on its own."""
+        yield from ((column, size) for column, size in zip(pool.columns, pool.sizes, strict=True) if size > 1)
+        yield from ((one.index(pool), one.size) for one in self.cells if len(one.columns) > 1)
 
     def pool(self, number: int) -> tuple[Pool, Vector]:
         """Return a pool and its weights; the first pool is kept, as most tables need no other."""
@@ -486,67 +492,7 @@ def _raked(weights: Vector, tables: Sequence[tuple[NDArray[Any], int]], wanted: 
     return np.asarray(raked / total) if total > 0 else weights
 
 
-def drawn_evenly(
-    weights: Vector, tables: Sequence[tuple[NDArray[Any], int]], n_rows: int, random: np.random.Generator
-) -> Whole:
-    """Return indices of rows, drawn by their weights so that counts are close to their expectation.
-
-    Rows are drawn systematically. Then, a share of them at a time, rows whose cells are too full are exchanged for
-    newly drawn rows whose cells are too empty, as long as that brings the counts closer.
-
-    Parameters
-    ----------
-    weights : array of shape (rows of the pool,), not negative
-    tables : sequence of (cell of every row, number of cells)
-        The counts that are controlled.
-    n_rows : int
-    random : Generator
-
-    Returns
-    -------
-    array of shape (n_rows,), int64
-    """
-    ends = np.cumsum(weights)
-    chosen = _systematic(ends, n_rows, random)
-    expected = [np.bincount(index, weights, size) * (n_rows / ends[-1]) for index, size in tables]
-    scales = [1.0 / (one + 1.0) for one in expected]
-
-    def held(places: Whole) -> list[Whole]:
-        return [np.bincount(index[places], minlength=size) for index, size in tables]
-
-    def strays(counts: Sequence[Whole]) -> tuple[list[Vector], float]:
-        gaps = [one - other for one, other in zip(counts, expected, strict=True)]
-        return gaps, math.fsum(float((gap * gap * scale).sum()) for gap, scale in zip(gaps, scales, strict=True))
-
-    counts = held(chosen)
-    gaps, height = strays(counts)
-    part = _EXCHANGED
-    for _ in range(_EXCHANGES):
-        asked = max(1, int(part * n_rows))
-        mine = random.choice(n_rows, asked, replace=False)
-        other = _systematic(ends, asked, random)
-        gain, cost = np.zeros(asked), np.zeros(asked)
-        for (index, _size), gap, scale in zip(tables, gaps, scales, strict=True):
-            gain += ((2 * gap - 1) * scale)[index[chosen[mine]]]
-            cost += ((2 * gap + 1) * scale)[index[other]]
-        leaving, coming = np.argsort(-gain, kind="stable"), np.argsort(cost, kind="stable")
-        n = int((gain[leaving] > cost[coming]).sum())
-        while n:
-            left, new = mine[leaving[:n]], other[coming[:n]]
-            tried = [one - gone + come for one, gone, come in zip(counts, held(chosen[left]), held(new), strict=True)]
-            found, reached = strays(tried)
-            if reached < height:
-                chosen[left] = new
-                counts, gaps, height = tried, found, reached
-                break
-            # Exchanges that are good one by one overshoot together.
-            n, part = n // 2, max(0.7 * part, 20 / n_rows)
-        else:
-            part *= 0.5
-    return chosen
-
-
 def _systematic(ends: Vector, n_rows: int, random: np.random.Generator) -> Whole:
     """Return indices of rows, each the floor or the ceiling of its expected number of times."""
-    offsets = (random.random() + np.arange(n_rows)) * (ends[-1] / n_rows)
+    offsets = (random.random() + np.arange(n_rows)) * (ends[-1] / max(n_rows, 1))
     return np.asarray(np.minimum(np.searchsorted(ends, offsets), len(ends) - 1))

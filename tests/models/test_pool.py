@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import pytest
 
@@ -16,7 +18,6 @@ from synth.models.pool import (
     CountedCells,
     Pool,
     TiltedPool,
-    drawn_evenly,
     effective_rows,
     tempered,
     tilted,
@@ -58,17 +59,40 @@ def test_an_answer_that_is_noise_moves_nothing_and_one_that_stands_out_does():
         assert least <= away <= most
 
 
-def test_rows_are_drawn_nearly_as_often_as_is_expected_and_only_where_there_is_weight():
-    random = np.random.default_rng(0)
-    columns = [random.integers(0, 16, 20_000) for _ in range(6)]
-    weights = random.gamma(0.5, size=20_000)
-    weights[::7] = 0.0
-    places = drawn_evenly(weights, [(one, 16) for one in columns], 2000, np.random.default_rng(2))
-    assert (weights[places] > 0).all()
-    for one in columns:
-        expected = np.bincount(one, weights, 16) * 2000 / weights.sum()
-        # Independent draws stray by about the root of 125.
-        assert np.sqrt(np.mean((np.bincount(one[places], minlength=16) - expected) ** 2)) < 4
+def test_rows_come_only_from_where_there_is_weight():
+    cells = cells_of_columns((0, 1), SIZES)
+    factors = np.zeros(12)
+    factors[:3] = -800.0  # the first bin of the first column
+    rows = TiltedPool(even(), 5, (cells,), (factors,)).sample(3_000, np.random.default_rng(0))
+    assert (rows[:, 0] > 0).all()
+
+
+@pytest.mark.parametrize("n_rows", [0, 1, 5, 19])
+def test_few_rows_can_be_drawn(n_rows: int):
+    cells = cells_of_columns((0, 1), SIZES)
+    model = TiltedPool(even(), 5, (cells,), (np.random.default_rng(1).normal(size=12),))
+    assert model.sample(n_rows, np.random.default_rng(0)).shape == (n_rows, 4)
+
+
+def test_pairs_of_columns_are_nearer_to_the_pool_than_rows_drawn_without_regard_to_them(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    cells = cells_of_columns((0, 1), SIZES)
+    model = TiltedPool(even(), 5, (cells,), (np.random.default_rng(1).normal(size=12),))
+
+    def missed() -> float:
+        rows = model.sample(400, np.random.default_rng(0))
+        pairs = list(itertools.combinations(range(4), 2))
+        found = [
+            np.bincount(rows[:, a] * SIZES[b] + rows[:, b], minlength=SIZES[a] * SIZES[b])
+            - 400 * model.marginal((a, b)).reshape(-1)
+            for a, b in pairs
+        ]
+        return float(sum(np.abs(one).sum() for one in found))
+
+    near = missed()
+    monkeypatch.setattr(pools, "pairs_to_balance", lambda *_: [])
+    assert near < 0.8 * missed()
 
 
 def test_more_rows_than_a_pool_has_come_from_several(monkeypatch: pytest.MonkeyPatch):

@@ -32,10 +32,11 @@ from synth.generators.one_way_marginals import OneWayMarginals, measure_one_way_
 from synth.generators.protocol import Card, Generator, GeneratorTask, State, states_of_columns
 from synth.generators.round_values import RoundCounts, long_numbers, measure_round_values, plan_round_values
 from synth.generators.sampling import check_rows, random_source
+from synth.models.balanced_rows import balanced_rows
 from synth.models.joint_model import FEW_COLUMNS, Fitter, MixtureFitter, fitter_of, kind_for, restored_model
 from synth.models.marginals import JointModel, NoisyMarginal, misfit
 from synth.models.moments import CountedMoments
-from synth.models.pool import tilted_to_moments
+from synth.models.pool import TiltedPool, tilted_to_moments
 from synth.privacy.answers import AnswerSource, NoisyAnswer, of_kind
 from synth.privacy.questions import Answer
 from synth.privacy.selection import Selection
@@ -170,7 +171,10 @@ class DpHpAdaptive(Generator):
         if self._model is None:
             raise InputError("This generator has not been fitted yet.")
         random = random_source(seed)
-        rows = self._model.sample(n_rows, random)
+        if isinstance(self._model, TiltedPool):
+            rows = self._model.sample(n_rows, random)  # balanced, together with the sets that it was tilted to
+        else:
+            rows = balanced_rows(self._model, n_rows, random)
         for d, bins in enumerate(self._bins):
             if bins.drawn_as is not None:
                 rows[:, d] = bins.drawn_as[rows[:, d]]
