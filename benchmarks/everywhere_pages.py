@@ -230,9 +230,12 @@ def _first_sentences(results: Mapping[Cell, Mapping[str, Any]], figures: Figures
         f"{len(LISTED)} public and simulated tables of {len(OPEN)} kinds; of each kind one is open, and one is held "
         "back until the last measurement, so that nothing can be tuned to it."
     ]
-    dates = [str(result["at"]) for cell, result in results.items() if cell.table == LAST]
-    if dates:
-        said.append(f"Those held back were first read on {dates[0]} ({len(dates)} starts; {len(read)} tables so far).")
+    notes = {cell: str(result["at"]) for cell, result in results.items() if cell.table == LAST}
+    if notes:
+        first, date = next(iter(notes.items()))
+        said.append(f"Those held back were first read on {date} ({len(notes)} starts; {len(read)} tables so far).")
+        if first.code != figures.newest.get(OURS, first.code):
+            said.append(f"`{OURS}` has changed since, so that its figures on them are not those of a first look.")
     else:
         said.append("Nothing has been run on those held back.")
     for title, names in (("open tables", [*OPEN]), ("tables held back", read)):

@@ -165,6 +165,14 @@ def test_a_verdict_is_that_of_paired_seeds_with_spreads_of_all_budgets() -> None
     assert (alone.word, alone.error) == ("behind", None)
 
 
+def test_the_page_says_when_ours_changed_after_tables_were_first_read() -> None:
+    for code, changed in (("1", False), ("0", True)):
+        note = {Cell(LAST, LAST, 0.0, 0, code): {"at": "2026-01-02 03:04", "cpu_seconds": 0.0}}
+        page = pages.section(figures({0: 0.1, 1: 0.1}, {0: 0.12, 1: 0.12}) | note)
+        assert "first read on 2026-01-02 03:04 (1 starts" in page
+        assert ("has changed since" in page) == changed
+
+
 def test_figures_of_earlier_code_are_shown_as_old() -> None:
     results = figures({0: 0.1, 1: 0.1}, {0: 0.12, 1: 0.12})
     newer = {Cell("adult", OURS, 1.0, 0, "2"): {"tv3": 0.05, "tv2": 0.1, "cpu_seconds": 1.0}}
