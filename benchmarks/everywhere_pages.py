@@ -12,6 +12,8 @@ from typing import Any
 from everywhere import AIM, EPSILONS, LAST, METHODS, MOST_MEBIBYTES, MOST_SECONDS, MST, OURS, PRIVBAYES, REAL, Cell
 from everywhere_tables import HELD_BACK, LISTED, OPEN
 
+from synth.generators import GENERATORS
+
 __all__ = ["Figures", "lines", "section", "write"]
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -278,11 +280,17 @@ _MORE = {
 
 
 def _overall(figures: Figures) -> list[str]:
+    """Return every measure at epsilon 1: of the compared methods, and of the product's other generators beside ours."""
+    others = [OURS, *(name for name in GENERATORS if name not in METHODS)]
+    return [*_medians(figures, METHODS, "these methods"), *_medians(figures, others, "these generators")]
+
+
+def _medians(figures: Figures, names: Sequence[str], of: str) -> list[str]:
     """Return every measure at epsilon 1, as medians over the tables that all shown methods have."""
-    methods = [name for name in METHODS if any(figures.by_seed("tv2", table, name, 1.0) for table in figures.tables)]
-    if OURS not in methods:
+    methods = [name for name in names if _count(figures, name)]
+    if OURS not in methods or len(methods) < 2:
         return []
-    most = max(_count(figures, name) for name in methods)
+    most = max(_count(figures, name) for name in methods if name != OURS)
     methods = [name for name in methods if 2 * _count(figures, name) >= most]
     shared = [table for table in figures.tables if all(figures.by_seed("tv2", table, name, 1.0) for name in methods)]
     if not shared:
@@ -296,11 +304,10 @@ def _overall(figures: Figures) -> list[str]:
             shown = values and not (name == REAL and measure in ("cpu_seconds", "mebibytes"))
             row.append(short(statistics.median(values)) if shown else "")
         rows.append(row)
-    names = ", ".join(shared)
     return [
-        f"Every measure at epsilon 1: medians over the {len(shared)} tables on which all of these methods have a "
-        f"result ({names}). Errors of means and 99th percentiles are parts of the real ones; real rows are the test "
-        "rows.",
+        f"Every measure at epsilon 1: medians over the {len(shared)} tables on which all of {of} have a result "
+        f"({', '.join(shared)}). Errors of means and 99th percentiles are parts of the real ones; real rows are the "
+        "test rows.",
         "\n".join(_markdown(("", *_MORE.values()), rows)),
     ]
 
