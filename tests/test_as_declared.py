@@ -117,6 +117,7 @@ def test_every_type_of_column_is_written() -> None:
     assert set(COLUMNS) == set(COLUMN_TYPES)
 
 
+@pytest.mark.four_cases
 @pytest.mark.parametrize("name", FORMATS)
 def test_whoever_reads_the_private_table_reads_these_rows(name: str) -> None:
     form = FORMATS[name]

@@ -150,6 +150,7 @@ def test_the_cap_is_kept_and_what_is_refused_costs_nothing(synth: Synth, config:
     assert synth("run", config, "--out", "release", "--epsilon", "1", "--no-owner-report").returncode == 0
 
 
+@pytest.mark.four_cases
 @pytest.mark.parametrize(
     ("change", "message"),
     [

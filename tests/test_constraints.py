@@ -41,6 +41,7 @@ def moving_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(constraints, "exchanged", lambda codes, *_, **__: codes.copy())
 
 
+@pytest.mark.four_cases
 @pytest.mark.usefixtures("moving_alone")
 @pytest.mark.parametrize("seed", range(60))
 def test_every_row_keeps_every_rule_after_repair(seed: int) -> None:

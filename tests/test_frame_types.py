@@ -225,6 +225,7 @@ def moved_lines(name: str) -> tuple[list[str], list[str]]:
     return moved, refused
 
 
+@pytest.mark.four_cases
 @pytest.mark.parametrize("name", HONEST)
 def test_no_cell_of_one_row_changes_the_line_of_another_whatever_type_pandas_guesses(name: str) -> None:
     moved, refused = moved_lines(name)
@@ -274,6 +275,7 @@ def test_long_ids_that_were_made_floats_are_nobodys_and_never_one_persons() -> N
     assert lines([b"\xff\n", b"\xfe", "a\nb"], schema) == [b"0xff0a", b"0xfe", b""]
 
 
+@pytest.mark.four_cases
 @pytest.mark.parametrize("name", ARROW)
 def test_no_cell_of_one_row_changes_the_codes_of_another_in_a_column_of_a_type(name: str) -> None:
     kind = ARROW[name]

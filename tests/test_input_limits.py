@@ -74,6 +74,7 @@ NASTY = {
 }
 
 
+@pytest.mark.four_cases
 @pytest.mark.parametrize("name", NASTY)
 def test_what_is_done_with_a_name_is_linear_in_its_length(name: str) -> None:
     """60,000 digits took 42 seconds; these take milliseconds, and half a second is allowed."""

@@ -33,6 +33,7 @@ def drawn(seed: int) -> np.ndarray:
     return np.stack([random.integers(0, column.size, 500) for column in SCHEMA.modelled], axis=1)
 
 
+@pytest.mark.four_cases
 @pytest.mark.parametrize(
     "lines",
     [

@@ -173,6 +173,7 @@ def test_every_name_that_a_test_sets_is_looked_up_where_it_is_set() -> None:
     ]
 
 
+@pytest.mark.four_cases
 @pytest.mark.parametrize(
     ("line", "is_met"),
     [

@@ -90,6 +90,7 @@ def test_what_goes_together_stays_together() -> None:
     assert (alike[:, 3] == (alike[:, 2] == 2)).mean() > 0.99
 
 
+@pytest.mark.four_cases
 @pytest.mark.parametrize("seed", range(40))
 def test_no_rule_is_broken_more_often_and_every_rule_is_kept_in_the_end(seed: int) -> None:
     random = np.random.default_rng(seed)

@@ -247,6 +247,7 @@ def all_edges() -> None:
     edges.t2b_far_choices("epsilon 8", WORLDS["replace one"])
 
 
+@pytest.mark.four_cases
 @pytest.mark.parametrize("planted", FAULTS)
 def test_a_planted_bug_at_an_edge_is_noticed(planted: str, monkeypatch: pytest.MonkeyPatch) -> None:
     FAULTS[planted](monkeypatch)

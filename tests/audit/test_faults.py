@@ -77,6 +77,7 @@ def noticed(check: Layer) -> bool:
     return False
 
 
+@pytest.mark.four_cases
 @pytest.mark.parametrize("name", NAMES)
 def test_one_planted_bug_is_noticed(name: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     FAULTS[QUICK[name]](monkeypatch)
@@ -95,6 +96,7 @@ STEPWISE_FAULTS = [(DESCENT, planted) for planted in GRADIENT_FAULTS] + [
 ]
 
 
+@pytest.mark.four_cases
 @pytest.mark.parametrize(("name", "planted"), STEPWISE_FAULTS, ids=[planted for _, planted in STEPWISE_FAULTS])
 def test_a_planted_bug_in_what_is_asked_step_by_step_is_noticed(
     name: str, planted: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, record_property: Callable[..., None]

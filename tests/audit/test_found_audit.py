@@ -25,6 +25,7 @@ def test_nothing_is_wrong(world: str) -> None:
     assert list(problems(WORLDS[world])) == []
 
 
+@pytest.mark.four_cases
 @pytest.mark.parametrize("planted", FOUND_FAULTS)
 def test_a_planted_bug_is_noticed(planted: str, monkeypatch: pytest.MonkeyPatch) -> None:
     FOUND_FAULTS[planted](monkeypatch)

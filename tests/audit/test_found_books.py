@@ -335,6 +335,7 @@ ALTERNATELY = [
 """Each bug under one relation, in the default run but for those repeated, and with ``-m audit`` under the other."""
 
 
+@pytest.mark.four_cases
 @pytest.mark.parametrize(("planted", "world"), ALTERNATELY)
 def test_a_planted_bug_in_what_is_stated_is_noticed(
     planted: str, world: str, home: Path, monkeypatch: pytest.MonkeyPatch

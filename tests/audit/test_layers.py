@@ -34,6 +34,7 @@ def left_when_long(cases: list[Any]) -> list[Any]:
     ]
 
 
+@pytest.mark.four_cases
 @pytest.mark.parametrize(("name", "world"), each_once([*NAMES, TREE], WORLDS, others=pytest.mark.audit))
 def test_t0_calibration(name: str, world: str) -> None:
     layers.t0_calibration(name, WORLDS[world])
@@ -57,11 +58,13 @@ def test_t0_keys() -> None:
     layers.t0_keys()
 
 
+@pytest.mark.four_cases
 @pytest.mark.parametrize(("name", "world"), each_once([*NAMES, TREE], WORLDS, others=pytest.mark.audit))
 def test_t1_sensitivity_to_an_outlier(name: str, world: str) -> None:
     layers.t1_sensitivity(name, WORLDS[world], far_rows())
 
 
+@pytest.mark.four_cases
 @pytest.mark.parametrize(
     ("name", "world"),
     [
@@ -89,6 +92,7 @@ def test_t1_sensitivity_on_cuda(world: str) -> None:
     layers.t1_sensitivity(HAND_MADE, WORLDS[world], far_rows(), device="cuda")
 
 
+@pytest.mark.four_cases
 @pytest.mark.parametrize("name", [*NAMES, TREE])
 def test_t1_exactness(name: str) -> None:
     layers.t1_exactness(name, WORLDS["add or remove"])
@@ -99,11 +103,13 @@ def test_t1_split(world: str) -> None:
     layers.t1_split(WORLDS[world])
 
 
+@pytest.mark.four_cases
 @pytest.mark.parametrize(("name", "world"), each_once([*NAMES, TREE], USUAL, others=pytest.mark.audit))
 def test_t2_noise_law(name: str, world: str) -> None:
     layers.t2_noise_law(name, WORLDS[world])
 
 
+@pytest.mark.four_cases
 @pytest.mark.parametrize(("name", "world"), each_once([*NAMES, TREE], WORLDS, others=pytest.mark.audit))
 def test_t3_metadata(name: str, world: str, tmp_path: Path) -> None:
     layers.t3_metadata(name, WORLDS[world], tmp_path)

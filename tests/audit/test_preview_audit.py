@@ -332,6 +332,7 @@ REPEATED = ("noise left out", "charged twice", "the same where a unit is replace
 """Of faults that another stands for: half the noise, not charged once, and a sensitivity without rows_per_unit."""
 
 
+@pytest.mark.four_cases
 @pytest.mark.parametrize("fault", few(FAULTS, kept=[name for name in FAULTS if name not in REPEATED]))
 def test_every_planted_bug_is_found(fault: str, homes: Iterator[Path], monkeypatch: pytest.MonkeyPatch) -> None:
     plant, world = FAULTS[fault]

@@ -82,6 +82,7 @@ REPEATED = ("rows in the order of the table but for a turn", "label not randomis
 """Of faults that another of their kind stands for: rows in their own order, and a label that is kept too often."""
 
 
+@pytest.mark.four_cases
 @pytest.mark.parametrize("planted", few(ROW_FAULTS, kept=[name for name in ROW_FAULTS if name not in REPEATED]))
 def test_every_planted_bug_is_noticed(
     planted: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, record_property: Callable[..., None]

@@ -494,6 +494,7 @@ def test_what_is_planted_in_the_default_run_is_there() -> None:
     assert set(FAULTS) > QUICK
 
 
+@pytest.mark.four_cases
 @pytest.mark.parametrize(
     "planted", [name if name in QUICK else pytest.param(name, marks=pytest.mark.audit) for name in FAULTS]
 )

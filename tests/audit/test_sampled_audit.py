@@ -74,6 +74,7 @@ KEPT = (
 )
 
 
+@pytest.mark.four_cases
 @pytest.mark.parametrize("planted", few(SAMPLED_FAULTS, kept=KEPT))
 def test_every_planted_bug_is_noticed(
     planted: str, monkeypatch: pytest.MonkeyPatch, record_property: Callable[..., None]

@@ -45,6 +45,7 @@ def places(value: Any, path: str = "") -> Iterator[str]:
         yield path
 
 
+@pytest.mark.four_cases
 @pytest.mark.parametrize("bundle", GOLDEN)
 def test_every_field_is_in_the_table_once(bundle: str) -> None:
     for name, data in members_of(golden(bundle)).items():

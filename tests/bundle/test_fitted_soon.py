@@ -56,6 +56,7 @@ def test_what_is_declared_and_how_much_was_asked_decide(options: dict[str, objec
     assert not generator.fits_soon(answers * 100), "so many choices take longer"
 
 
+@pytest.mark.four_cases
 @pytest.mark.parametrize(
     ("agreement", "stated", "outcome"),
     [

@@ -434,6 +434,7 @@ def worded(tmp_path_factory: pytest.TempPathFactory, key: Key) -> Path:
     return seal(config, tmp_path_factory.mktemp("worded"), key).path
 
 
+@pytest.mark.four_cases
 @pytest.mark.parametrize("hidden", ["  ", "\u2003", " \u200b", "\u00a0", "\U000e0141 ", "\u3164", "\n"])
 @pytest.mark.parametrize("where", ["account", "unit", "rules"])
 def test_room_between_the_words_of_the_owner(where: str, hidden: str, worded: Path, tmp_path: Path, key: Key) -> None:

@@ -46,6 +46,7 @@ def test_a_machine_and_a_user_called_like_the_program_make_bundles(
     assert lint_members(members, schema, LeakWords.of_this_machine()) == []
 
 
+@pytest.mark.four_cases
 @pytest.mark.parametrize("name", TEXTS)
 @pytest.mark.parametrize(
     "leak",

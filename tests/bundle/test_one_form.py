@@ -95,6 +95,7 @@ def test_the_honest_one_passes(honest: bytes) -> None:
     }
 
 
+@pytest.mark.four_cases
 @pytest.mark.parametrize(
     ("name", "way"), [(name, way) for name, ways in REASONS.items() for way in ways], ids=lambda text: text
 )

@@ -307,6 +307,7 @@ FORGERIES: dict[str, tuple[dict[str, Any], str]] = {
 }
 
 
+@pytest.mark.four_cases
 @pytest.mark.parametrize("forgery", FORGERIES)
 def test_a_forged_training_is_found(forgery: str, bundles: dict[str, Path], tmp_path: Path, key: Key) -> None:
     changes, reason = FORGERIES[forgery]

@@ -193,6 +193,7 @@ LIES = [
 ]
 
 
+@pytest.mark.four_cases
 @pytest.mark.parametrize(("lie", "reason"), LIES, ids=[lie.__name__ for lie, _ in LIES])
 def test_every_lie_in_a_certificate_is_found(
     bundle: Path, tmp_path: Path, key: Key, lie: Callable[[dict[str, Any]], None], reason: str
@@ -328,6 +329,7 @@ FORGERIES = [
 ]
 
 
+@pytest.mark.four_cases
 @pytest.mark.parametrize(("name", "forge", "reason"), FORGERIES, ids=[f"{n}-{f.__name__}" for n, f, _ in FORGERIES])
 def test_a_forged_file_is_found_even_when_it_is_signed(
     bundle: Path, tmp_path: Path, key: Key, name: str, forge: Callable[[bytes], bytes], reason: str

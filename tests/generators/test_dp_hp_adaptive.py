@@ -219,6 +219,7 @@ def test_every_choice_is_followed_by_its_table():
 # What it spends
 
 
+@pytest.mark.four_cases
 @pytest.mark.parametrize("row_count", BOTH_RELATIONS)
 @pytest.mark.parametrize("n_rows", [30, 600])
 @pytest.mark.parametrize("epsilon", [0.1, 1.0, 10.0])

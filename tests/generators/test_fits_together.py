@@ -48,6 +48,7 @@ def test_fits_with_a_label_have_its_classes_in_their_own_proportions(name: str) 
         np.testing.assert_allclose(*shares, atol=1e-3)
 
 
+@pytest.mark.four_cases
 @pytest.mark.parametrize("name", sorted(GENERATORS))
 def test_only_a_card_is_worth_many_fits_at_once(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     schema = schema_for(name)

@@ -59,6 +59,7 @@ def test_steps_are_those_of_whole_arrays(pair: tuple[ModelledColumn, ModelledCol
         np.testing.assert_array_equal(steps.first_from(asked), np.searchsorted(every[: column.levels], asked))
 
 
+@pytest.mark.four_cases
 @pytest.mark.parametrize("pair", PAIRS)
 @pytest.mark.parametrize("both", [False, True])
 def test_the_question_adds_up_to_the_steps_of_every_code(

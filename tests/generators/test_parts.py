@@ -380,6 +380,7 @@ DISTANCES = {
 }
 
 
+@pytest.mark.four_cases
 @pytest.mark.parametrize("fits", [None, 2])
 @pytest.mark.parametrize("kind", DISTANCES)
 def test_slopes_are_those_of_the_distance(kind, fits):

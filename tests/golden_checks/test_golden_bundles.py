@@ -29,6 +29,7 @@ def test_none_is_missing() -> None:
     assert {configuration(name).generator for name in KEPT if name not in MODELS} == set(GENERATORS) - {"dp-cgan"}
 
 
+@pytest.mark.four_cases
 @by_bundle
 def test_it_verifies(name: str) -> None:
     verdict = verify(golden(name), public_key=PUBLIC_KEY)
@@ -52,6 +53,7 @@ def test_its_configuration_is_written_as_it_was(name: str) -> None:
     assert config_to_yaml(configuration(name).sealed()).encode() == members_of(golden(name))["config.yaml"]
 
 
+@pytest.mark.four_cases
 @by_bundle_of_a_table
 def test_the_writer_writes_every_file_of_it_again(name: str, tmp_path: Path) -> None:
     """Of what is worded, its numbers."""

@@ -35,6 +35,7 @@ def every_python_adds_alike(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(builtins, "sum", adding)
 
 
+@pytest.mark.four_cases
 @pytest.mark.parametrize("name", BUNDLES)
 def test_a_run_asks_what_it_always_asked(name: str) -> None:
     assert as_text(transcript_of(name)) == (FOLDER / f"{name}.json").read_text(encoding="utf-8")

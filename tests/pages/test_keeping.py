@@ -67,6 +67,7 @@ def test_a_round_that_fails_is_followed_by_another(monkeypatch: pytest.MonkeyPat
     assert failed
 
 
+@pytest.mark.thorough
 def test_what_fails_in_every_round_is_one_incident(
     home: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

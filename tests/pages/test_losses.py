@@ -51,6 +51,7 @@ def test_a_run_waits_for_a_button_and_says_again_what_is_lost() -> None:
     application().cancel(run_id)
 
 
+@pytest.mark.thorough
 def test_an_owner_who_wants_no_look_is_told_nothing_and_none_is_recorded() -> None:
     from pages.ui.session import application
 

@@ -206,6 +206,7 @@ def check(kind: str, n_rows: int, *, seed: int = 0, device: str = "cpu") -> None
 # Sums
 
 
+@pytest.mark.four_cases
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("kind", CASES)
 def test_a_row_alone_adds_what_is_worked_out_by_hand(kind: str, device: str) -> None:
@@ -567,6 +568,7 @@ REPEATED = ("lengths by logarithms", "blocks averaged", "predictions clipped to 
 """Of faults in one function that another stands for: a root's last bit, blocks clipped, and predictions centred."""
 
 
+@pytest.mark.four_cases
 @pytest.mark.parametrize("planted", few(PLANTED, kept=[name for name in PLANTED if name not in REPEATED]))
 def test_a_planted_bug_is_noticed(planted: str, monkeypatch: pytest.MonkeyPatch) -> None:
     for kind in CASES:

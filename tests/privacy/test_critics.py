@@ -527,6 +527,7 @@ def test_nothing_is_noticed_without_a_bug() -> None:
     assert not any(map(noticed, checks()))
 
 
+@pytest.mark.four_cases
 @pytest.mark.parametrize("planted", PLANTED)
 def test_a_planted_bug_is_noticed(planted: str, monkeypatch: pytest.MonkeyPatch) -> None:
     for kind in KINDS:

@@ -118,6 +118,7 @@ def test_in_a_table_of_any_size_and_order_every_row_adds_the_same(kind: str, n_r
     check_rows(kind, n_rows, seed=n_rows, device=device)
 
 
+@pytest.mark.four_cases
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize(("kind", "block"), each_once(QUESTIONS, [1, 3, 40]))
 def test_units_are_worked_on_in_blocks_of_any_size(

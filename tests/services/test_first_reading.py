@@ -88,6 +88,7 @@ READ_RIGHT: dict[str, tuple[bytes, dict[str, object]]] = {
 }
 
 
+@pytest.mark.four_cases
 @pytest.mark.parametrize("name", READ_RIGHT)
 def test_read_right(name: str) -> None:
     data, form = READ_RIGHT[name]
@@ -180,6 +181,7 @@ TOLD: dict[str, tuple[bytes, dict[str, object], str]] = {
 }
 
 
+@pytest.mark.four_cases
 @pytest.mark.parametrize("name", TOLD)
 def test_told_with_its_share_and_what_to_change(name: str) -> None:
     data, form, words = TOLD[name]

@@ -26,6 +26,8 @@ from synth.reports.forecast import forecast
 from synth.schema import RunConfig, load_config, people_of
 from synth.services.planning import forecast_lines
 
+pytestmark = pytest.mark.thorough
+
 DECLARED = """
 table: visits.csv
 account: visits

@@ -363,6 +363,7 @@ HABITS = [
 ]
 
 
+@pytest.mark.four_cases
 @pytest.mark.parametrize("one", HABITS, ids=lambda one: one.name)
 def test_a_habit_is_recognised_and_read_back(one: Habit) -> None:
     found = recognise_here(one.data)

@@ -131,6 +131,7 @@ REFUSED: dict[str, tuple[RunConfig, str]] = {
 }
 
 
+@pytest.mark.four_cases
 @pytest.mark.parametrize("name", REFUSED)
 def test_it_is_refused_in_one_sentence_and_nothing_is_reserved(
     name: str, application: Application, tmp_path: Path

@@ -148,6 +148,7 @@ def test_a_database_without_an_encoding_gives_texts_back(own_server: Any, tmp_pa
         assert [account.name for account in store.accounts.all()] == ["Zürich, łódź"]
 
 
+@pytest.mark.four_cases
 @pytest.mark.parametrize("table", ["charges", "decisions", "events", "releases"])
 @pytest.mark.parametrize("statement", ["UPDATE {} SET who = 'x'", "DELETE FROM {}"])
 def test_append_only_tables_refuse_update_and_delete(filled: Store, table: str, statement: str) -> None:

@@ -76,6 +76,7 @@ def _broken(**changes: Any) -> bytes:
     return json.dumps(kept).encode()
 
 
+@pytest.mark.four_cases
 @pytest.mark.parametrize(
     "content",
     [
