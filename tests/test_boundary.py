@@ -138,6 +138,7 @@ def words_of(error: BaseException | None) -> str:
     return words
 
 
+@pytest.mark.four_cases
 @pytest.mark.parametrize(
     ("entry", "wrong"),
     each_once(
@@ -361,6 +362,7 @@ def said_in_one_line(capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptu
     return bool(said.strip())
 
 
+@pytest.mark.four_cases
 @pytest.mark.parametrize("command", COMMANDS)
 def test_folders_and_missing_files_are_named_in_a_sentence(
     command: str, tmp_path: Path, caplog: pytest.LogCaptureFixture, capsys: pytest.CaptureFixture[str]

@@ -239,6 +239,7 @@ def test_any_text_is_a_condition_or_one_sentence(text: str) -> None:
         assert "SELECT" not in str(expression_of(found)).upper()
 
 
+@pytest.mark.four_cases
 @pytest.mark.parametrize("piece", ["'", '"', "1", "1.", "a", "(", "a = '", "NOT ", "a = 1 OR ", "' '", "1e1"])
 def test_a_condition_of_any_form_is_read_or_refused_at_once(piece: str) -> None:
     def read() -> None:

@@ -111,6 +111,7 @@ any_text = st.one_of(
 )
 
 
+@pytest.mark.four_cases
 @by_name
 @given(cells=st.lists(st.none() | any_text, max_size=15))
 def test_every_text_gets_a_code_of_its_own_whatever_stands_beside_it(
@@ -123,6 +124,7 @@ def test_every_text_gets_a_code_of_its_own_whatever_stands_beside_it(
     assert together.tolist() == alone
 
 
+@pytest.mark.four_cases
 @by_name
 @given(cells=st.lists(st.none() | st.floats(), max_size=15))
 def test_every_number_gets_a_code(column: ModelledColumn, cells: list[float | None]) -> None:

@@ -350,6 +350,7 @@ BACK: list[tuple[Any, dict[str, Any], str]] = [
 ]
 
 
+@pytest.mark.four_cases
 @pytest.mark.parametrize(("given", "declared", "back"), BACK, ids=str)
 def test_a_type_comes_back_where_it_can_hold_what_is_declared(given: Any, declared: dict[str, Any], back: Any) -> None:
     column = parse_column("x", declared)

@@ -72,6 +72,7 @@ SHORT = Schema(
 )
 
 
+@pytest.mark.four_cases
 @pytest.mark.parametrize(
     "lines",
     [

@@ -73,6 +73,7 @@ def test_all_is_every_extra() -> None:
     assert everything.extras == EXTRAS.keys() - {"all", *IN_NO_IMAGE}
 
 
+@pytest.mark.thorough
 def test_nothing_is_imported_that_no_extra_brings() -> None:
     package = modules(BASE).union(*(modules(EXTRAS[extra]) for extra in EXTRAS.keys() - {"all", "app"}))
     missing = {(path, module) for path, module in foreign(ROOT / "synth") if module not in package}

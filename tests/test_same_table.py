@@ -195,6 +195,7 @@ def test_test_rows_are_nobodys_release(application: Application) -> None:
 # The command line -----------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.thorough
 @pytest.mark.usefixtures("without_trial")
 def test_the_command_line_says_it_once_and_as_a_line(capsys: pytest.CaptureFixture[str]) -> None:
     def said(*arguments: object) -> str:

@@ -84,6 +84,7 @@ def test_one_planted_bug_is_noticed(name: str, monkeypatch: pytest.MonkeyPatch, 
     assert killed_by(name, tmp_path) is not None, f"nobody notices: {QUICK[name]}"
 
 
+@pytest.mark.four_cases
 @pytest.mark.parametrize("planted", MOMENT_FAULTS)
 def test_a_planted_bug_in_whole_rows_is_noticed(planted: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     FAULTS[planted](monkeypatch)

@@ -163,6 +163,7 @@ def noticed_by(folder: Path, patch: pytest.MonkeyPatch) -> str | None:
     return None
 
 
+@pytest.mark.four_cases
 @pytest.mark.parametrize("planted", KEPT_FAULTS)
 def test_a_planted_bug_in_going_on_is_noticed(
     planted: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, record_property: Callable[..., None]

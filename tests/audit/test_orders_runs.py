@@ -129,6 +129,7 @@ def _here(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         yield
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(("table", "world", "brought"), EVERY)
 def test_a_neighbour_moves_nothing_but_exact_answers(
     table: Together, world: str, brought: str, home: Path, tmp_path: Path

@@ -185,6 +185,7 @@ def choices_by_mu(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(selection.PrivateChoice, "plan", plan)
 
 
+@pytest.mark.four_cases
 @pytest.mark.parametrize(
     ("plant", "world"),
     [

@@ -22,6 +22,7 @@ def test_t0_calibration(name: str) -> None:
     row_layers.t0_calibration(name)
 
 
+@pytest.mark.four_cases
 @pytest.mark.parametrize("brought", few(BROUGHT, kept=("far",)))
 @pytest.mark.parametrize("name", ASKERS)
 def test_t1_one_cell(name: str, brought: str) -> None:
@@ -33,6 +34,7 @@ def test_t1_one_row(name: str) -> None:
     row_layers.t1_row(name)
 
 
+@pytest.mark.four_cases
 @pytest.mark.parametrize("name", ASKERS)
 def test_t1_what_is_made(name: str) -> None:
     row_layers.t1_made(name)

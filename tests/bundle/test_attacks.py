@@ -46,6 +46,7 @@ def _ruled(*rules: str) -> Callable[[RunConfig], RunConfig]:
     return lambda config: replace(config, constraints=rules)
 
 
+@pytest.mark.four_cases
 @pytest.mark.parametrize(
     ("name", "change"),
     [

@@ -146,6 +146,7 @@ ACTIVE = [
 ]
 
 
+@pytest.mark.four_cases
 @pytest.mark.parametrize("active", ACTIVE)
 def test_a_page_that_runs_or_fetches_or_hides_whatever_wrote_it(tmp_path: Path, key: Key, active: bytes) -> None:
     path = forged(golden("independent"), tmp_path / "o.zip", key)

@@ -67,6 +67,7 @@ def test_a_tenth_of_every_sensitivity_of_sums(name: str, tmp_path: Path, key: Ke
 
 
 # The fourth asks again what the third did, and the ninth is a second choice.
+@pytest.mark.four_cases
 @pytest.mark.parametrize("place", few(range(9), kept=(0, 1, 2, 4, 5, 6, 7)))
 def test_half_the_sensitivity_of_any_one_answer(place: int, tmp_path: Path, key: Key) -> None:
     def halved(receipt: Receipt) -> Receipt:

@@ -335,6 +335,7 @@ def _alone_again(row: bytes) -> bytes:
     return b",".join([cells[0], cells[1], b"", b"", b"", cells[5], b"", b"left_only\n"])
 
 
+@pytest.mark.four_cases
 @pytest.mark.parametrize("way", ALTERED)
 def test_what_does_not_follow_is_refused(way: str, members: dict[str, bytes]) -> None:
     name, change, reason = ALTERED[way]

@@ -149,6 +149,7 @@ FORGED: dict[str, dict[str, Any]] = {
 }
 
 
+@pytest.mark.four_cases
 @pytest.mark.parametrize("name", FORGED)
 def test_each_of_these_fields_is_checked(name: str, bundle: Path, key: Key, tmp_path: Path) -> None:
     verdict = checked(altered(bundle, tmp_path / "forged.zip", sign_with=key, **FORGED[name]))

@@ -54,6 +54,7 @@ def test_a_processor_is_stated_and_stays_the_device_where_a_card_has_come(
     assert not traffic.operations
 
 
+@pytest.mark.thorough
 def test_a_card_that_is_asked_for_and_not_there_is_no_reason_to_refuse_a_replay(
     tmp_path: Path, key: Key, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -68,6 +68,7 @@ def test_an_unpacked_bundle_and_the_folder_of_a_run_are_checked_too(bundle: Path
     assert "synthetic.csv next to the bundle" in failures(beside)
 
 
+@pytest.mark.four_cases
 @pytest.mark.parametrize("name", MEMBERS)
 def test_one_altered_byte_anywhere_fails(bundle: Path, tmp_path: Path, name: str) -> None:
     def flip(data: bytes) -> bytes:

@@ -217,6 +217,7 @@ EDGES = {
 }
 
 
+@pytest.mark.four_cases
 @pytest.mark.parametrize("name", EDGES)
 def test_edge_tables_are_sealed_and_checked(tmp_path: Path, key: Key, name: str) -> None:
     sealed = seal(EDGES[name], tmp_path, key)

@@ -68,6 +68,7 @@ def outcomes(data: bytes, form: TableFormat, schema: Schema) -> list[tuple[objec
     return [(*one, *other) for one, other in zip(codes, of_texts, strict=True)]
 
 
+@pytest.mark.four_cases
 @pytest.mark.parametrize(
     "mutations",
     [

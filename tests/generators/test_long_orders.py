@@ -49,6 +49,7 @@ def whole_arrays(one: ModelledColumn, other: ModelledColumn) -> list[np.ndarray]
     ]
 
 
+@pytest.mark.four_cases
 @pytest.mark.parametrize("pair", PAIRS)
 def test_steps_are_those_of_whole_arrays(pair: tuple[ModelledColumn, ModelledColumn]) -> None:
     order, truly = Order.between(pair, 0, 1), whole_arrays(*pair)

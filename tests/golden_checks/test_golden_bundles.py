@@ -39,6 +39,7 @@ def test_it_verifies(name: str) -> None:
     assert tuple(members_of(golden(name))) == (*own, *(MEMBERS_OF_FINDING if name == "found" else ()))
 
 
+@pytest.mark.four_cases
 @by_bundle
 def test_it_is_made_again(name: str, tmp_path: Path) -> None:
     again = replay(golden(name), tmp_path)

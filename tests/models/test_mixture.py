@@ -125,6 +125,7 @@ HALVES = tuple(np.arange(size, dtype=np.int32) // 2 for size in SIZES)
 OF_GROUPS = [(0,), (0, 2), (2, 4), (0, 2, 4)]
 
 
+@pytest.mark.four_cases
 @pytest.mark.parametrize("several", [(), (2,)], ids=["one", "side by side"])
 @pytest.mark.parametrize("overlap", [0.0, 0.5])
 @pytest.mark.parametrize("grouped", [False, True], ids=["bins", "groups"])

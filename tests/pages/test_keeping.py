@@ -36,6 +36,7 @@ def eventually(condition: Callable[[], bool]) -> None:
     raise AssertionError("not within five minutes")
 
 
+@pytest.mark.thorough
 def test_a_table_is_deleted_by_the_timer_while_the_server_runs() -> None:
     keeper = Keeper(0.01, is_active=lambda session: True)
     keeper.start()

@@ -71,6 +71,7 @@ def test_a_cold_server_shows_a_page_inside_the_application(page: str) -> None:
     assert "● safe to publish" in words
 
 
+@pytest.mark.four_cases
 @pytest.mark.parametrize(
     "page",
     [

@@ -11,6 +11,7 @@ MOST = 20
 """Statements of a view, of which every transaction has one to begin; once it was 80 to 400."""
 
 
+@pytest.mark.four_cases
 @pytest.mark.parametrize("page", ["start", "upload", "describe", "budget", "generate", "compare", "ledger", "admin"])
 def test_a_page_that_is_drawn_again_asks_little(finished: AppTest, page: str) -> None:
     go(finished, page)

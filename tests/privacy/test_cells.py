@@ -50,6 +50,7 @@ def test_all_cells_at_their_most_is_the_closed_form() -> None:
     assert exact <= row_epsilon(((50.0, 3),), delta) <= exact + 1e-4
 
 
+@pytest.mark.four_cases
 @pytest.mark.parametrize("cells", PRINTED)
 @pytest.mark.parametrize("epsilon", [0.5, 1.0, 3.0, 8.0, 32.0])
 def test_the_printed_table(cells: int, epsilon: float) -> None:

@@ -229,6 +229,7 @@ def test_in_a_table_of_any_size_and_order_every_row_adds_the_same(kind: str, n_r
     check(kind, n_rows, seed=n_rows + 1, device=device)
 
 
+@pytest.mark.four_cases
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize(("kind", "block"), each_once(CASES, BLOCKS))
 def test_rows_are_worked_on_in_blocks_of_any_size(
@@ -238,6 +239,7 @@ def test_rows_are_worked_on_in_blocks_of_any_size(
     check(kind, 303 if block < 4096 else 4103, seed=block, device=device)
 
 
+@pytest.mark.four_cases
 @pytest.mark.parametrize("kind", CASES)
 def test_one_more_row_anywhere_changes_a_sum_by_what_it_adds(kind: str) -> None:
     case, own = cases()[kind], added_by(kind)

@@ -158,6 +158,7 @@ def sealed(
         return {name: bundle.read(name) for name in ("measurements.npz", "synthetic.csv", "report.json")}
 
 
+@pytest.mark.thorough
 @pytest.mark.usefixtures("without_trial")
 @pytest.mark.filterwarnings("ignore::synth.NotAsDeclaredWarning")
 def test_the_sealed_bundle_is_the_same_whatever_the_number_of_processes(

@@ -108,6 +108,7 @@ def check_alone(kind: str, device: str = "cpu") -> None:
             )
 
 
+@pytest.mark.four_cases
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_row_alone_adds_what_is_worked_out_by_hand(kind: str, device: str) -> None:
@@ -176,6 +177,7 @@ def check_lengths(kind: str) -> None:
             assert squared(summed(kind, np.array([place]), clip=clip)) <= LARGEST
 
 
+@pytest.mark.four_cases
 @pytest.mark.parametrize("kind", KINDS)
 def test_no_row_adds_more_than_the_clip_norm(kind: str) -> None:
     check_lengths(kind)

@@ -129,6 +129,7 @@ def test_units_are_worked_on_in_blocks_of_any_size(
     check_units(kind, 60, seed=block, device=device)
 
 
+@pytest.mark.four_cases
 @pytest.mark.parametrize("kind", QUESTIONS)
 def test_one_more_unit_anywhere_changes_a_sum_by_what_it_adds(kind: str) -> None:
     places = st.integers(0, 23)
@@ -179,6 +180,7 @@ def check_lengths(kind: str) -> None:
     assert longest(summed(question, np.arange(24), np.zeros(24, dtype=np.int64))) <= 2**48
 
 
+@pytest.mark.four_cases
 @pytest.mark.parametrize("kind", QUESTIONS)
 def test_no_unit_adds_more_than_the_clip_norm(kind: str) -> None:
     check_lengths(kind)
@@ -736,6 +738,7 @@ def test_nothing_is_noticed_without_a_bug() -> None:
     assert not any(map(noticed, checks()))
 
 
+@pytest.mark.four_cases
 @pytest.mark.parametrize("planted", PLANTED)
 def test_a_planted_bug_is_noticed(planted: str, monkeypatch: pytest.MonkeyPatch) -> None:
     for kind in QUESTIONS:

@@ -463,6 +463,7 @@ def hold(path: Path, ready: Any) -> None:
         ready.recv()
 
 
+@pytest.mark.thorough
 def test_two_processes_never_hold_one_file(kept: tuple[Path, list[int]], monkeypatch: pytest.MonkeyPatch) -> None:
     path, _ = kept
     monkeypatch.setattr(kept_answers, "LOCK_SECONDS", 0.2)

@@ -123,6 +123,7 @@ def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pairs_in_blocks, "_SIDE", 128)
 
 
+@pytest.mark.four_cases
 @pytest.mark.usefixtures("small_blocks")
 @pytest.mark.parametrize("schema", [MIXED, ONE_NUMBER, ONE_CATEGORY, MANY], ids=["mixed", "number", "category", "many"])
 @pytest.mark.parametrize("widest", [4096, 3], ids=["product", "cell by cell"])

@@ -137,6 +137,7 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
 }
 
 
+@pytest.mark.four_cases
 @pytest.mark.parametrize("name", REFUSED)
 def test_what_is_declared_fails_in_one_sentence_and_charges_nothing(name: str, tmp_path: Path) -> None:
     changes, words = REFUSED[name]

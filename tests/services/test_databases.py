@@ -139,6 +139,7 @@ def test_a_query_is_read_once_it_is_named_as_one(place: Place, incoming: Path) -
     assert read(place, incoming, sql="SELECT 1 AS one;").num_rows == 1
 
 
+@pytest.mark.four_cases
 @pytest.mark.parametrize(
     "sql",
     [

@@ -75,6 +75,7 @@ def test_the_quicker_device_is_taken_and_both_are_told() -> None:
     assert "for a mixture of products, if it needs one" in device_choice(describe("dp-hp-adaptive"), work, table).why
 
 
+@pytest.mark.four_cases
 @pytest.mark.parametrize(
     "name", sorted(name for name, card in (GENERATORS | MODELS).items() if card.on_card != "never")
 )

@@ -101,6 +101,7 @@ FIRST = "patient,sex,born\n" + "".join(f"p{k},f,1950\n" for k in range(50))
 SECOND = "patient,visited,ward\n" + "".join(f"p{k % 40},{k},a\n" for k in range(80))
 
 
+@pytest.mark.four_cases
 @pytest.mark.parametrize(
     ("more_first", "more_second", "lines"),
     [
@@ -307,6 +308,7 @@ def config_of(**more: Any) -> RunConfig:
     return parse_config({**said, **more})
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("missing", [("",), pytest.param(("NA",), marks=pytest.mark.thorough)])
 def test_a_run_of_two_tables_is_tried_out(tmp_path: Path, missing: tuple[str, ...]) -> None:
     config = as_joined(config_of(format={"missing": list(missing)}))

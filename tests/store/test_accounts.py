@@ -31,6 +31,7 @@ def test_the_protected_unit_is_never_mixed(store: Store, account: Account) -> No
         store.accounts.ensure(account.name, Neighbours.REPLACE, PrivacyUnit(protects="household"))
 
 
+@pytest.mark.four_cases
 @pytest.mark.parametrize(
     ("epsilon", "delta"), [(1.0, None), (None, 1e-6), (0.0, 1e-6), (float("nan"), 1e-6), (1.0, 0.0), (1.0, 1.0)]
 )

@@ -158,6 +158,7 @@ def test_append_only_tables_refuse_update_and_delete(filled: Store, table: str, 
         assert connection.execute(select(METADATA.tables[table].c.who)).scalars().all() != ["x"]
 
 
+@pytest.mark.four_cases
 @pytest.mark.parametrize("table", ["charges", "decisions", "events", "releases"])
 def test_append_only_tables_refuse_replacement(filled: Store, table: str) -> None:
     """SQLite fires no delete trigger for a replaced row in a connection that does not ask for it."""
@@ -177,6 +178,7 @@ def test_append_only_tables_refuse_replacement(filled: Store, table: str) -> Non
             connection.exec_driver_sql(statement)
 
 
+@pytest.mark.four_cases
 @pytest.mark.parametrize(
     "statement",
     [
