@@ -32,8 +32,6 @@ class NoisyMarginal:
         Counts of a model of all earlier answers, in rows; a fit may lean towards them.
     cells : array of shape (bins of each column), whole numbers, optional
         For a coarse table: the flat index of the count that a row with these bins belongs to.
-    smoothed : bool
-        Whether the counts are posterior means already, which a fit should hardly pull.
     """
 
     columns: tuple[int, ...]
@@ -41,7 +39,6 @@ class NoisyMarginal:
     noise_std: float
     believed: NDArray[np.float64] | None = None
     cells: NDArray[np.intp] | None = None
-    smoothed: bool = False
 
     def __post_init__(self) -> None:
         bins = self.table if self.cells is None else self.cells

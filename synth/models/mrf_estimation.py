@@ -310,7 +310,7 @@ def _believed(one: NoisyMarginal, single: list[NDArray[np.float64]], total: floa
 def _ridge(one: NoisyMarginal, believed: NDArray[np.float64], prior: SpreadPrior) -> NDArray[np.float64]:
     """Return how strongly each factor is pulled towards zero; see the notes of ``fit_markov_random_field``."""
     variance = one.noise_std**2
-    if len(one.columns) == 1 or one.smoothed:
+    if len(one.columns) == 1:
         return np.full(one.table.shape, max(prior.loose * math.sqrt(variance), 1e-6))
     ridge = ridge_of_counts(one.table, believed, one.noise_std, prior)
     # A tenth of the noise changes no count by more than its noise, and keeps the problem well conditioned.

@@ -23,7 +23,6 @@ from synth.generators.adaptive import AdaptiveOptions, dp_hp_adaptive, tables
 from synth.generators.adaptive.budget import columns_error, share_for_columns
 from synth.generators.adaptive.coarsening import Coarseness
 from synth.generators.adaptive.dp_hp_adaptive import DpHpAdaptive
-from synth.generators.adaptive.survey import smoothed
 from synth.generators.one_way_marginals import measure_one_way_marginals
 from synth.models.joint_model import MarkovRandomFieldFitter, MixtureFitter, kind_for
 from synth.models.marginals import NoisyMarginal
@@ -97,9 +96,6 @@ def test_all_that_the_model_is_fitted_to_was_answered_with_a_receipt(model, row_
     ):
         assert tuple(opened.schema.names[d] for d in one.columns) == part.columns
         counts, noise = piece.reshape(part.shape) / weight, together.noise_std / weight
-        (column,) = (d for d in one.columns if d != opened.schema.names.index("outcome"))
-        if one.smoothed:
-            counts = smoothed(counts, one.believed, noise, made._bins[column], axis=one.columns.index(column))
         np.testing.assert_array_equal(one.table, counts)
         assert one.noise_std == noise
     assert len(chosen) == len(tables) > 3

@@ -93,12 +93,6 @@ class ColumnBins:
         return len(self.table)
 
     @property
-    def n_ordered(self) -> int:
-        """Number of bins of the grid, which come first and have an order; 0 for a category."""
-        levels = self.grid.levels
-        return int(self.bin_of_place[levels - 1]) + 1 if levels else 0
-
-    @property
     def expected(self) -> Vector:
         """Estimated share of the rows in every bin, shape (bins,): not negative, sum 1, more accurate than ``table``.
 

@@ -521,11 +521,8 @@ class _Fit:
 
     def _label_marginals(self, share: float, query: str) -> list[NoisyMarginal]:
         lengths = declared_bins(self._columns, self._label_bins)
-        total = self._one_ways.rows
-        # With few rows, a rare class has next to none in most bins, and posterior means leave it none.
-        smooth = self._budget.n_rounds > 0 and not self._budget.few
         return measure_label_marginals(
-            self._survey, self.bins, lengths=lengths, share=share, total=total, query=query, smooth=smooth
+            self._survey, self.bins, lengths=lengths, share=share, total=self._one_ways.rows, query=query
         )
 
     def _measure_tree(self, share: float) -> None:

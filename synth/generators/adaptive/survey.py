@@ -13,14 +13,13 @@ from synth.generators.adaptive.bins import ColumnBins
 from synth.generators.stacked import answers_of_parts
 from synth.models.junction_tree import ColumnSet, triangulated_cliques
 from synth.models.marginals import NoisyMarginal
-from synth.models.shrinkage import smoothed_along_order
 from synth.privacy.answers import AnswerSource
 from synth.privacy.bins import Bins
 from synth.privacy.feature_maps import OneHot, Stack
 from synth.schema import ModelledColumn
 from synth.schema.rules import Rule, possible_cells
 
-__all__ = ["CLEAR", "Survey", "declared_zeros", "measure_label_marginals", "smoothed"]
+__all__ = ["CLEAR", "Survey", "declared_zeros", "measure_label_marginals"]
 
 Vector = NDArray[np.float64]
 
@@ -79,7 +78,6 @@ def measure_label_marginals(
     share: float,
     total: float,
     query: str,
-    smooth: bool,
 ) -> list[NoisyMarginal]:
     """Count every column together with the label.
 
@@ -97,8 +95,6 @@ def measure_label_marginals(
         Known or estimated number of rows.
     query : str
         Name of the question.
-    smooth : bool
-        Whether to replace counts by posterior means, those of ordered bins along their order.
 
     Returns
     -------
@@ -118,20 +114,10 @@ def measure_label_marginals(
     bin_of_code = [one.bins for one in bins]
     parts = [survey.one_hot(pair, bin_of_code) for pair in pairs]
     counted = survey.counted_once(parts, weights, share=share, query=query)
-    found = []
-    for column, pair, (counts, noise_std) in zip(others, pairs, counted, strict=True):
-        expected = total * np.outer(bins[pair[0]].expected, bins[pair[1]].expected)
-        axis = pair.index(column)
-        table = smoothed(counts, expected, noise_std, bins[column], axis=axis) if smooth else counts
-        found.append(NoisyMarginal(pair, table, noise_std, expected, smoothed=smooth))
-    return found
-
-
-def smoothed(counts: Vector, believed: Vector, noise_std: float, one: ColumnBins, *, axis: int) -> Vector:
-    """Return the posterior means of the counts of a column, which is the given axis, by class."""
-    by_class, expected = np.moveaxis(counts, axis, 0), np.moveaxis(believed, axis, 0)
-    smooth = smoothed_along_order(by_class, expected, noise_std, ordered=one.n_ordered)
-    return np.ascontiguousarray(np.moveaxis(smooth, 0, axis))
+    return [
+        NoisyMarginal(pair, counts, noise_std, total * np.outer(bins[pair[0]].expected, bins[pair[1]].expected))
+        for pair, (counts, noise_std) in zip(pairs, counted, strict=True)
+    ]
 
 
 def declared_zeros(
