@@ -18,9 +18,9 @@ curve stands how far the distributions of differences of ordered columns are fro
 Of the runs without a change it is noted which constants' lines were run. Printed for each constant and table is the
 change of the measures in standard errors (positive: better), whose variance between seeds is pooled over all cells of
 the table; as it is, the generator is run at three times as many seeds. In its place stands ``.`` where the table does
-not reach the constant's code, and nothing was run; ``=`` where all rows were the same. A constant is *felt* on a table
-where a measure changes by more than some 3 of 1,000 do by chance alone: three errors where that variance is of many
-cells, by Student's distribution more where it is of few. One that is felt nowhere may be a round figure or go; one that
+not reach the constant's code, and nothing was run; ``=`` where all rows were the same; ``?`` where nothing is measured
+yet. A constant is *felt* on a table where a measure changes by more than some 3 of 1,000 do by chance alone: three
+errors where that variance is of many cells, by Student's distribution more where it is of few. One that is felt nowhere may be a round figure or go; one that
 is felt on a single table fits that table.
 Finished cells are kept as lines of JSON; when ``--hours`` of CPU are used no more are begun, and what is missing is
 said. For a generator that takes few columns, ``--numbers`` leaves each table its first numbers and its label.
@@ -386,7 +386,7 @@ def show(asked: argparse.Namespace, constants: list[Tuned], done: dict[Cell, dic
     limits = {at: float(stats.t.isf(FELT, degrees[at])) for at in asked.tables}
     print(f"{'constant':>40} {'value':>10}  " + "  ".join(f"{table:>22}" for table in asked.tables) + "  felt on")
     for constant in constants:
-        felt: set[str] = set()
+        felt, is_missing = set[str](), False
         for factor in asked.factors:
             cells = []
             for table in asked.tables:
@@ -400,13 +400,18 @@ def show(asked: argparse.Namespace, constants: list[Tuned], done: dict[Cell, dic
                     found(asked, done, title_of(constant), factor, table),
                     found(asked, done, *AS_IT_IS, table),
                 )
+                if not all(sides):
+                    is_missing = True
+                    cells.append("?")
+                    continue
                 excesses = [excess(*sides, each, spreads[table][each][0]) for each in spreads[table]]
                 felt |= {table} if any(abs(each) > limits[table] for each in excesses) else set()
                 cells.append(" ".join(f"{each:+.1f}" for each in excesses))
             title = f"{title_of(constant)} x {factor:g}"
             value = changed(value_of(asked.generator, constant), factor)
             print(f"{title:>40} {value:>10.4g}  " + "  ".join(f"{each:>22}" for each in cells))
-        verdict = "nowhere" if not felt else "one table alone" if len(felt) == 1 else f"{len(felt)} tables"
+        nowhere = "nowhere so far" if is_missing else "nowhere"
+        verdict = nowhere if not felt else "one table alone" if len(felt) == 1 else f"{len(felt)} tables"
         print(f"{'':>52}  {verdict}")
     print(f"{'felt from':>52}  " + "  ".join(f"{limits[table]:>22.1f}" for table in asked.tables))
 
