@@ -20,8 +20,8 @@ change of the measures in standard errors (positive: better), whose variance bet
 the table; as it is, the generator is run at three times as many seeds. In its place stands ``.`` where the table does
 not reach the constant's code, and nothing was run; ``=`` where all rows were the same; ``?`` where nothing is measured
 yet. A constant is *felt* on a table where a measure changes by more than some 3 of 1,000 do by chance alone: three
-errors where that variance is of many cells, by Student's distribution more where it is of few. One that is felt nowhere may be a round figure or go; one that
-is felt on a single table fits that table.
+errors where that variance is of many cells, by Student's distribution more where it is of few. One that is felt nowhere
+may be a round figure or go; one that is felt on a single table fits that table.
 Finished cells are kept as lines of JSON; when ``--hours`` of CPU are used no more are begun, and what is missing is
 said. For a generator that takes few columns, ``--numbers`` leaves each table its first numbers and its label.
 """
