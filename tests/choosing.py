@@ -8,7 +8,9 @@ from typing import Any
 
 import pytest
 
-__all__ = ["each_once", "each_pair", "few"]
+__all__ = ["each_once", "each_pair", "few", "leave_all_but_four"]
+
+_CASES = 4
 
 
 def each_once(*axes: Iterable[Any], others: pytest.MarkDecorator = pytest.mark.thorough) -> list[Any]:
@@ -59,3 +61,20 @@ def few(values: Iterable[Any], *, kept: Sequence[Any]) -> list[Any]:
 
 def _left(value: Any) -> Any:
     return pytest.param(*(value if isinstance(value, tuple) else (value,)), marks=pytest.mark.thorough)
+
+
+def leave_all_but_four(items: Iterable[pytest.Item]) -> None:
+    """Leave most cases of tests that are marked ``four_cases`` to other commands: four stay, evenly spread.
+
+    A test that is collected for one case alone, because that was asked for by name, runs it.
+    """
+    cases: dict[str, list[pytest.Item]] = {}
+    for item in items:
+        marks = {mark.name for mark in item.iter_markers()}
+        if "four_cases" in marks and not marks & {"thorough", "slow", "audit"}:
+            cases.setdefault(item.nodeid.partition("[")[0], []).append(item)
+    for each in cases.values():
+        kept = {round(turn * (len(each) - 1) / (_CASES - 1)) for turn in range(_CASES)}
+        for place, item in enumerate(each):
+            if place not in kept:
+                item.add_marker(pytest.mark.thorough)

@@ -21,6 +21,7 @@ from typing import Any
 import hypothesis
 import psutil
 import pytest
+from choosing import leave_all_but_four
 from forked_children import ForkedChildren
 from sqlalchemy import Connection
 from xdist.scheduler import LoadFileScheduling
@@ -78,30 +79,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         if "[postgresql" in name and name.startswith(_ON_SQLITE) and not name.startswith(_ON_BOTH):
             item.add_marker(pytest.mark.thorough)
 
-    for cases in _cases_by_test(items).values():
-        kept = {round(turn * (len(cases) - 1) / (_CASES - 1)) for turn in range(_CASES)}
-        for place, item in enumerate(cases):
-            if place not in kept:
-                item.add_marker(pytest.mark.thorough)
+    leave_all_but_four(items)
 
     def order(item: pytest.Item) -> tuple[bool, int]:
         return not item.path.relative_to(folder).as_posix().startswith(_LONG), -number[item.path]
 
     items.sort(key=order)
-
-
-_CASES = 4
-"""Of a test of many cases that is marked so (``four_cases``), those that the default command runs, evenly spread."""
-
-
-def _cases_by_test(items: list[pytest.Item]) -> dict[str, list[pytest.Item]]:
-    """Return the cases, among those collected, of every test of which the default command runs a few."""
-    found: dict[str, list[pytest.Item]] = {}
-    for item in items:
-        marks = {mark.name for mark in item.iter_markers()}
-        if "four_cases" in marks and not marks & {"thorough", "slow", "audit"}:
-            found.setdefault(item.nodeid.partition("[")[0], []).append(item)
-    return found
 
 
 _ON_SQLITE = (

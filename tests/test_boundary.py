@@ -138,7 +138,6 @@ def words_of(error: BaseException | None) -> str:
     return words
 
 
-@pytest.mark.four_cases
 @pytest.mark.parametrize(
     ("entry", "wrong"),
     each_once(

@@ -34,7 +34,6 @@ def left_when_long(cases: list[Any]) -> list[Any]:
     ]
 
 
-@pytest.mark.four_cases
 @pytest.mark.parametrize(("name", "world"), each_once([*NAMES, TREE], WORLDS, others=pytest.mark.audit))
 def test_t0_calibration(name: str, world: str) -> None:
     layers.t0_calibration(name, WORLDS[world])
@@ -58,13 +57,11 @@ def test_t0_keys() -> None:
     layers.t0_keys()
 
 
-@pytest.mark.four_cases
 @pytest.mark.parametrize(("name", "world"), each_once([*NAMES, TREE], WORLDS, others=pytest.mark.audit))
 def test_t1_sensitivity_to_an_outlier(name: str, world: str) -> None:
     layers.t1_sensitivity(name, WORLDS[world], far_rows())
 
 
-@pytest.mark.four_cases
 @pytest.mark.parametrize(
     ("name", "world"),
     [
@@ -103,13 +100,11 @@ def test_t1_split(world: str) -> None:
     layers.t1_split(WORLDS[world])
 
 
-@pytest.mark.four_cases
 @pytest.mark.parametrize(("name", "world"), each_once([*NAMES, TREE], USUAL, others=pytest.mark.audit))
 def test_t2_noise_law(name: str, world: str) -> None:
     layers.t2_noise_law(name, WORLDS[world])
 
 
-@pytest.mark.four_cases
 @pytest.mark.parametrize(("name", "world"), each_once([*NAMES, TREE], WORLDS, others=pytest.mark.audit))
 def test_t3_metadata(name: str, world: str, tmp_path: Path) -> None:
     layers.t3_metadata(name, WORLDS[world], tmp_path)

@@ -153,7 +153,6 @@ def assert_answers(before: PrivateTable, after: PrivateTable) -> None:
         assert moved <= answers[0].receipt.sensitivity * (1 + 1e-9), f"'{query}' moved by {moved}"
 
 
-@pytest.mark.four_cases
 @pytest.mark.parametrize(("name", "row_count", "rows_per_unit", "ids"), CASES, ids=IDS)
 def test_one_unit_moves_answers_by_at_most_their_receipts(
     name: str, row_count: RowCountRule, rows_per_unit: int, ids: bool

@@ -61,7 +61,6 @@ def _short(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(reader_text, "LONGEST_LINE", LONGEST)
 
 
-@pytest.mark.four_cases
 @pytest.mark.parametrize("tried", TRIED)
 @pytest.mark.parametrize("name", SOME_FORMATS)
 def test_no_mutation_of_one_line_changes_another(name: str, tried: int) -> None:
@@ -70,7 +69,6 @@ def test_no_mutation_of_one_line_changes_another(name: str, tried: int) -> None:
     assert not found, f"{len(found)} of {tried} mutations changed another line: {found[:5]}"
 
 
-@pytest.mark.four_cases
 @pytest.mark.parametrize(
     "number",
     [

@@ -196,7 +196,6 @@ def test_no_person_changes_the_rows_of_others_by_a_bit(at_once: int) -> None:
         check_everything()
 
 
-@pytest.mark.four_cases
 @pytest.mark.parametrize("fault", FAULTS)
 def test_a_planted_bug_is_noticed(fault: str) -> None:
     with here() as patch:
@@ -244,7 +243,6 @@ READ_AS: list[dict[str, Any]] = [
 ]
 
 
-@pytest.mark.four_cases
 @pytest.mark.parametrize("cells", TYPES, ids=[str(one.type) for one in TYPES])
 @pytest.mark.parametrize("kind", ["arrow", "parquet"])
 def test_typed_cells_keep_their_types(cells: pa.Array, kind: str) -> None:

@@ -430,7 +430,6 @@ def _here(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("synth.reading.reader.ask", read_here)
 
 
-@pytest.mark.four_cases
 @pytest.mark.parametrize("name", FAULTS)
 def test_a_planted_bug_is_found(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     plant, check = FAULTS[name]

@@ -127,7 +127,6 @@ def changed_rows(name: str, tried: int) -> int:
     return changed
 
 
-@pytest.mark.four_cases
 @pytest.mark.parametrize("tried", MUTATIONS)
 @pytest.mark.parametrize("name", FILES)
 def test_no_mutation_of_one_row_changes_another(name: str, tried: int) -> None:

@@ -365,7 +365,6 @@ def test_impossible_sums_are_named(name: str, options: dict[str, float]) -> None
 # --------------------------------------------------------------------------------------- what one mechanism costs
 
 
-@pytest.mark.four_cases
 @pytest.mark.parametrize("parameter", [1e-9, 1e-4, 0.3, 1.0, 3.999, 4.0, 4.001, 20.0, 200.0, 1200.0])
 def test_selection_costs_what_the_formula_says_and_never_less(parameter: float) -> None:
     found = mu_of_exponential(parameter)

@@ -40,7 +40,6 @@ def extremes(feature_map: FeatureMap, rows: list[dict[str, int]], half_bits: int
     return float(np.linalg.norm(features, axis=1).max()), float(max(distances, default=0.0))
 
 
-@pytest.mark.four_cases
 @pytest.mark.parametrize("half_bits", [12, 18])
 @pytest.mark.parametrize("kind", MAPS)
 def test_no_row_and_no_pair_of_rows_exceeds_the_bound(kind: str, half_bits: int) -> None:

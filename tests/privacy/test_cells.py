@@ -34,7 +34,6 @@ def other_library(changes: tuple[tuple[float, int], ...], delta: float, step: fl
     return float(total.get_epsilon_for_delta(delta))
 
 
-@pytest.mark.four_cases
 @pytest.mark.parametrize("epsilon", [0.01, 0.5, 1.0, 8.0, 50.0])
 @pytest.mark.parametrize("delta", [1e-9, 1e-5, 1e-2, 0.2])
 def test_one_cell_is_the_closed_form(epsilon: float, delta: float) -> None:
@@ -50,7 +49,6 @@ def test_all_cells_at_their_most_is_the_closed_form() -> None:
     assert exact <= row_epsilon(((50.0, 3),), delta) <= exact + 1e-4
 
 
-@pytest.mark.four_cases
 @pytest.mark.parametrize("cells", PRINTED)
 @pytest.mark.parametrize("epsilon", [0.5, 1.0, 3.0, 8.0, 32.0])
 def test_the_printed_table(cells: int, epsilon: float) -> None:
@@ -63,7 +61,6 @@ def test_the_printed_table(cells: int, epsilon: float) -> None:
         assert printed * 0.998 <= found <= printed + 0.5
 
 
-@pytest.mark.four_cases
 @pytest.mark.parametrize(
     ("changes", "step"),
     [

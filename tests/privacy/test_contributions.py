@@ -206,7 +206,6 @@ def check(kind: str, n_rows: int, *, seed: int = 0, device: str = "cpu") -> None
 # Sums
 
 
-@pytest.mark.four_cases
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("kind", CASES)
 def test_a_row_alone_adds_what_is_worked_out_by_hand(kind: str, device: str) -> None:
@@ -229,7 +228,6 @@ def test_in_a_table_of_any_size_and_order_every_row_adds_the_same(kind: str, n_r
     check(kind, n_rows, seed=n_rows + 1, device=device)
 
 
-@pytest.mark.four_cases
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize(("kind", "block"), each_once(CASES, BLOCKS))
 def test_rows_are_worked_on_in_blocks_of_any_size(
@@ -239,7 +237,6 @@ def test_rows_are_worked_on_in_blocks_of_any_size(
     check(kind, 303 if block < 4096 else 4103, seed=block, device=device)
 
 
-@pytest.mark.four_cases
 @pytest.mark.parametrize("kind", CASES)
 def test_one_more_row_anywhere_changes_a_sum_by_what_it_adds(kind: str) -> None:
     case, own = cases()[kind], added_by(kind)
@@ -570,7 +567,6 @@ REPEATED = ("lengths by logarithms", "blocks averaged", "predictions clipped to 
 """Of faults in one function that another stands for: a root's last bit, blocks clipped, and predictions centred."""
 
 
-@pytest.mark.four_cases
 @pytest.mark.parametrize("planted", few(PLANTED, kept=[name for name in PLANTED if name not in REPEATED]))
 def test_a_planted_bug_is_noticed(planted: str, monkeypatch: pytest.MonkeyPatch) -> None:
     for kind in CASES:

@@ -148,7 +148,6 @@ def check_moves(schema: Schema, moves: np.ndarray, answer: NoisySteps, question:
 some = st.lists(st.integers(0, 7), min_size=1, max_size=2)  # few different rows, so that many are alike
 
 
-@pytest.mark.four_cases
 @pytest.mark.parametrize("world", WORLDS)
 def test_a_unit_moves_the_turns_of_its_own_parts_alone_and_by_no_more_than_is_charged(world: str) -> None:
     schema, question = WORLDS[world], question_of()
@@ -172,7 +171,6 @@ def flipped(self: Any, number: int, part: int, own: np.ndarray, fake: np.ndarray
     return given
 
 
-@pytest.mark.four_cases
 @pytest.mark.parametrize(("turns", "parts"), [(7, 3), (2, 3), (6, 3), (5, 1)])
 @pytest.mark.parametrize("world", WORLDS)
 def test_the_worst_critics_reach_the_bound_and_do_not_pass_it(

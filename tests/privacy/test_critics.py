@@ -108,7 +108,6 @@ def check_alone(kind: str, device: str = "cpu") -> None:
             )
 
 
-@pytest.mark.four_cases
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_row_alone_adds_what_is_worked_out_by_hand(kind: str, device: str) -> None:
@@ -177,7 +176,6 @@ def check_lengths(kind: str) -> None:
             assert squared(summed(kind, np.array([place]), clip=clip)) <= LARGEST
 
 
-@pytest.mark.four_cases
 @pytest.mark.parametrize("kind", KINDS)
 def test_no_row_adds_more_than_the_clip_norm(kind: str) -> None:
     check_lengths(kind)
@@ -529,7 +527,6 @@ def test_nothing_is_noticed_without_a_bug() -> None:
     assert not any(map(noticed, checks()))
 
 
-@pytest.mark.four_cases
 @pytest.mark.parametrize("planted", PLANTED)
 def test_a_planted_bug_is_noticed(planted: str, monkeypatch: pytest.MonkeyPatch) -> None:
     for kind in KINDS:

@@ -318,7 +318,6 @@ def noticed() -> bool:
     return False
 
 
-@pytest.mark.four_cases
 @pytest.mark.parametrize("planted", PLANTED)
 def test_a_planted_bug_is_noticed(planted: str, monkeypatch: pytest.MonkeyPatch) -> None:
     PLANTED[planted](monkeypatch)

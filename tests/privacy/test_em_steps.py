@@ -239,7 +239,6 @@ def check_sensitivity(world: str, bounding: str) -> None:
     assert max(moved) > 0.3 * bound
 
 
-@pytest.mark.four_cases
 @pytest.mark.parametrize("bounding", BOUNDINGS)
 @pytest.mark.parametrize("world", WORLDS)
 def test_one_unit_moves_an_answer_by_its_bound_or_twice_that(world: str, bounding: str) -> None:

@@ -121,7 +121,6 @@ SHAPES: dict[str, tuple[Drawn, bool]] = {
 }
 
 
-@pytest.mark.four_cases
 @pytest.mark.parametrize("shape", SHAPES)
 def test_at_most_a_twentieth_is_outside_whatever_the_noise(shape: str) -> None:
     draw, whole = SHAPES[shape]

@@ -118,7 +118,6 @@ def test_in_a_table_of_any_size_and_order_every_row_adds_the_same(kind: str, n_r
     check_rows(kind, n_rows, seed=n_rows, device=device)
 
 
-@pytest.mark.four_cases
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize(("kind", "block"), each_once(QUESTIONS, [1, 3, 40]))
 def test_units_are_worked_on_in_blocks_of_any_size(
@@ -129,7 +128,6 @@ def test_units_are_worked_on_in_blocks_of_any_size(
     check_units(kind, 60, seed=block, device=device)
 
 
-@pytest.mark.four_cases
 @pytest.mark.parametrize("kind", QUESTIONS)
 def test_one_more_unit_anywhere_changes_a_sum_by_what_it_adds(kind: str) -> None:
     places = st.integers(0, 23)
@@ -180,7 +178,6 @@ def check_lengths(kind: str) -> None:
     assert longest(summed(question, np.arange(24), np.zeros(24, dtype=np.int64))) <= 2**48
 
 
-@pytest.mark.four_cases
 @pytest.mark.parametrize("kind", QUESTIONS)
 def test_no_unit_adds_more_than_the_clip_norm(kind: str) -> None:
     check_lengths(kind)
@@ -738,7 +735,6 @@ def test_nothing_is_noticed_without_a_bug() -> None:
     assert not any(map(noticed, checks()))
 
 
-@pytest.mark.four_cases
 @pytest.mark.parametrize("planted", PLANTED)
 def test_a_planted_bug_is_noticed(planted: str, monkeypatch: pytest.MonkeyPatch) -> None:
     for kind in QUESTIONS:

@@ -342,7 +342,6 @@ TAMPERING = {
 }
 
 
-@pytest.mark.four_cases
 @pytest.mark.parametrize(
     ("statement", "row"),
     [*((statement, 4) for statement in TAMPERING.values()), *((TAMPERING["cheaper"], row) for row in (1, 7))],
@@ -400,7 +399,6 @@ CHANGED_ACCOUNTS = {
 }
 
 
-@pytest.mark.four_cases
 @pytest.mark.parametrize(("statement", "where"), CHANGED_ACCOUNTS.items(), ids=[*CHANGED_ACCOUNTS])
 def test_changing_the_account_behind_its_charges_is_found(
     ledger: Ledger, store: Store, three_charges: Account, statement: str, where: str

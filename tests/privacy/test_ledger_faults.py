@@ -166,7 +166,6 @@ def _(patch: pytest.MonkeyPatch) -> None:
     )
 
 
-@pytest.mark.four_cases
 @pytest.mark.parametrize("name", FAULTS)
 def test_a_planted_fault_is_noticed(name: str, store: Store, account: Account, monkeypatch: pytest.MonkeyPatch) -> None:
     plant, check = FAULTS[name]
@@ -176,7 +175,6 @@ def test_a_planted_fault_is_noticed(name: str, store: Store, account: Account, m
             check(Ledger(store), store, account, monkeypatch)
 
 
-@pytest.mark.four_cases
 @pytest.mark.parametrize("name", FAULTS)
 def test_without_the_fault_the_same_check_passes(
     name: str, store: Store, account: Account, monkeypatch: pytest.MonkeyPatch

@@ -301,7 +301,6 @@ def test_no_next_row_is_told_from_every_value_of_a_byte() -> None:
 # From the bytes of a file
 
 
-@pytest.mark.four_cases
 @pytest.mark.parametrize("check", CHECKS)
 @pytest.mark.parametrize("world", WORLDS)
 def test_it_holds_from_the_bytes_of_a_file(world: str, check: str) -> None:
@@ -332,7 +331,6 @@ def test_the_table_of_people_has_its_own_schema_and_bound() -> None:
 # Planted bugs
 
 
-@pytest.mark.four_cases
 @pytest.mark.parametrize("planted", PEOPLE_FAULTS)
 def test_a_planted_bug_is_noticed(planted: str, monkeypatch: pytest.MonkeyPatch) -> None:
     plant, check = PEOPLE_FAULTS[planted]

@@ -175,7 +175,6 @@ def each(entries: list[dict[str, Any]], quick: int) -> Any:
     )
 
 
-@pytest.mark.four_cases
 @each(RUNS, 2)
 def test_epsilon_is_that_of_other_accountants(entry: dict[str, Any]) -> None:
     assert_as_others_say(entry, epsilon_of_sampled_run(run_of(entry), entry["delta"]))
@@ -502,7 +501,6 @@ def test_nothing_is_noticed_where_no_bug_is_planted(fresh: None) -> None:
     assert_sound()
 
 
-@pytest.mark.four_cases
 @pytest.mark.parametrize("bug", BUGS)
 def test_a_planted_bug_of_the_accountant_is_noticed(bug: str, monkeypatch: pytest.MonkeyPatch, fresh: None) -> None:
     BUGS[bug](monkeypatch)

@@ -71,7 +71,6 @@ class Unreadable:
 # Answers
 
 
-@pytest.mark.four_cases
 @pytest.mark.parametrize(("row_count", "kind"), each_once(["public", "private"], MAPS, others=pytest.mark.slow))
 def test_without_noise_the_answer_is_the_sum(kind: str, row_count: str) -> None:
     codes = small_codes(200)

@@ -36,7 +36,6 @@ def summed(feature_map: FeatureMap, codes: dict[str, np.ndarray], half_bits: int
     return exact_sum(feature_map.blocks(), rows_of(codes), half_bits=half_bits)
 
 
-@pytest.mark.four_cases
 @pytest.mark.parametrize(("kind", "half_bits"), each_once(MAPS, [12, 18]))
 def test_a_sum_equals_a_loop_over_rows(kind: str, half_bits: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(counting, "PIECE", 8)  # more rows than two pieces
