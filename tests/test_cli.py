@@ -6,6 +6,7 @@ import gzip
 import io
 import json
 import os
+import re
 import sqlite3
 import subprocess
 import sys
@@ -19,7 +20,7 @@ import pytest
 import yaml
 
 from synth.application import Application
-from synth.cli import main
+from synth.cli import main, received
 from synth.cli.local import _kept
 from synth.dictionaries import read_dictionary
 from synth.store import EventKind
@@ -86,9 +87,14 @@ def spent(synth: Synth) -> str:
     return told.stdout.split("epsilon ")[1].split(" spent")[0]
 
 
-def test_a_run_writes_its_files_verifies_and_replays(synth: Synth, config: Path, tmp_path: Path) -> None:
+def test_a_run_writes_its_files_verifies_and_replays(
+    synth: Synth, config: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(received, "TOLD_BYTES", 1)
     done = synth("run", config, "--out", "release")
     assert done.returncode == 0, done.stderr
+    told = re.findall(r"100 % of the table is (\w+)", done.stdout + done.stderr)
+    assert told[-1] == "encrypted"
     release = tmp_path / "release"
     assert {path.name for path in release.iterdir()} == FILES
     assert oct((release / "owner").stat().st_mode)[-3:] == "700"

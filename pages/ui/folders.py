@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 
 import streamlit as st
@@ -12,6 +13,7 @@ from pages.ui.session import application, draft, refuse, show_refusal
 from pages.ui.words import note, plain, size_in_words
 from synth.errors import SynthError, TableError
 from synth.schema import DropColumn, parse_format
+from synth.services.intake import Stage
 
 _PATH = "folder-path"
 _CANCELLED = "Cancelled. Nothing of the table was kept."
@@ -39,7 +41,7 @@ def _receive(path: str, account: str) -> None:
     held = draft()
     bar = st.progress(0.0, "Reading the names of the columns")
     # A click draws the page anew, which ends the reading at its next word about progress.
-    st.button("Cancel", key="folder-cancel", on_click=refuse, args=("folder", _CANCELLED))
+    st.button("Cancel", key="folder-cancel", on_click=_cancelled, args=(held["table_id"],))
     try:
         table = application().intake.receive_listed(
             path,
@@ -58,20 +60,24 @@ def _receive(path: str, account: str) -> None:
     st.rerun()
 
 
-def _shown_by(show: Callable[[float, str], object]) -> Callable[[int, int | None], None]:
-    """Return what shows how much is encrypted, a hundred times at most where it is known how much there is."""
-    shown = -1
+def _cancelled(before: str | None) -> None:
+    """Say so, unless the table was kept before the click arrived."""
+    if draft()["table_id"] == before:
+        refuse("folder", _CANCELLED)
 
-    def watch(done: int, of: int | None) -> None:
+
+def _shown_by(show: Callable[[float, str], object]) -> Callable[[Stage, int, int | None], None]:
+    """Return what shows how much is read, then how much is encrypted, several times a second."""
+    shown = -_EVERY_SECONDS
+
+    def watch(stage: Stage, done: int, of: int | None) -> None:
         nonlocal shown
-        part = done // _STEP if of is None else 100 * done // max(1, of)
-        if part > shown:
-            shown = part
+        if time.monotonic() - shown >= _EVERY_SECONDS:
+            shown = time.monotonic()
             words = size_in_words(done) if of is None else f"{size_in_words(done)} of {size_in_words(of)}"
-            show(0.0 if of is None else min(1.0, done / max(1, of)), f"{words} encrypted")
+            show(0.0 if of is None else min(1.0, done / max(1, of)), f"{words} {stage}")
 
     return watch
 
 
-_STEP = 10_000_000
-"""Bytes after which progress is shown, where it is not known how many there are."""
+_EVERY_SECONDS = 0.2

@@ -23,7 +23,7 @@ from synth.ledger.ledger import STAYED_SPENT, WAS_FREED
 from synth.schema import RunConfig, TableFormat
 from synth.services import run_folder
 from synth.services.incidents import own_error, record_incident
-from synth.services.intake import Reading
+from synth.services.intake import Reading, Stage
 from synth.services.linked import as_joined
 from synth.services.table_paths import open_table, size_of
 from synth.services.views import ReceivedTable
@@ -200,24 +200,26 @@ def _joined(application: Application, config: RunConfig, files: tuple[BinaryIO, 
     )
 
 
-def _telling(say: Say, size: int | None) -> Callable[[int], None] | None:
-    """Return what tells how much of a large table is encrypted, at every tenth of it; None for a smaller one."""
+def _telling(say: Say, size: int | None) -> Callable[[Stage, int], None] | None:
+    """Return what tells at every tenth how much of a large table is read, then encrypted; None for a smaller one."""
     if size is None or size < TOLD_BYTES:
         return None
-    told = 0
+    told, of = 0, "read"
 
-    def watch(done: int) -> None:
-        nonlocal told
+    def watch(stage: Stage, done: int) -> None:
+        nonlocal told, of
+        if stage != of:
+            told, of = 0, stage
         tenths = 10 * done // size
         if tenths > told:
             told = tenths
-            say(f"{10 * tenths} % of the table is encrypted ({size_text(done)}).")
+            say(f"{10 * tenths} % of the table is {stage} ({size_text(done)}).")
 
     return watch
 
 
 TOLD_BYTES = 2**28
-"""Of tables from this size on it is told how much is encrypted."""
+"""Of tables from this size on it is told how much is read, then encrypted."""
 
 
 def _taken(
@@ -226,7 +228,7 @@ def _taken(
     stream: BinaryIO,
     name: str,
     kind: _Kind,
-    watch: Callable[[int], None] | None = None,
+    watch: Callable[[Stage, int], None] | None = None,
 ) -> ReceivedTable:
     form = _form_of(config, kind)
     return application.intake.receive(

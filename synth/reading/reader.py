@@ -297,6 +297,7 @@ def ask(
     on_batch: Callable[[bytes], None] | None,
     *,
     parser: Sequence[str] = (_PARSER,),
+    beat: Callable[[], None] | None = None,
 ) -> dict[str, Any]:
     """Run a parsing process over a stream.
 
@@ -310,6 +311,8 @@ def ask(
         Called with the body of each batch, by default of codes.
     parser : sequence of str
         The module that parses, and its arguments.
+    beat : callable, optional
+        As in :class:`synth.system.confined.Confined`.
 
     Returns
     -------
@@ -327,7 +330,7 @@ def ask(
         size = _size_of_typed(stream)
     with (
         _AT_ONCE,
-        Confined(*parser, seconds=limits.wall_seconds) as process,
+        Confined(*parser, seconds=limits.wall_seconds, beat=beat) as process,
         Conversation(process, stream, size=size) as conversation,
     ):
         try:

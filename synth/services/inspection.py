@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import sys
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from json import dumps
@@ -82,6 +82,7 @@ def inspect_header(
     declared: Sequence[Column] = (),
     undeclared: str = "refuse",
     vouched: bool = False,
+    beat: Callable[[], None] | None = None,
 ) -> Header:
     """Read the names of the columns of a table, and count its rows.
 
@@ -99,6 +100,8 @@ def inspect_header(
         Whether the first line may name other columns beside them.
     vouched : bool
         Whether the owner vouches that the first line holds names.
+    beat : callable, optional
+        As in :class:`synth.system.confined.Confined`.
 
     Raises
     ------
@@ -112,7 +115,8 @@ def inspect_header(
         drop_undeclared=undeclared == "drop",
     )
     with LOOKS:
-        end = ask(stream, request, None, parser=("synth.services.inspection", *([_VOUCHED] if vouched else [])))
+        parser = ("synth.services.inspection", *([_VOUCHED] if vouched else []))
+        end = ask(stream, request, None, parser=parser, beat=beat)
     names, given, rows = tuple(end["names"]), tuple(end["given"]), int(end["rows"])
     blank, unreadable = int(end["lines"][0]), sum(end["lines"][1].values())
     return Header(

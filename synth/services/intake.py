@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -33,10 +34,13 @@ from synth.system.settings import ReaderLimits, size_text
 from synth.vault.sealing import CHUNK_BYTES, TAG_BYTES
 from synth.vault.vault import Vault
 
-__all__ = ["Headers", "Intake", "Reading", "going_preview"]
+__all__ = ["Headers", "Intake", "Reading", "Stage", "going_preview"]
 
 Headers = dict[str, Header]
 """The header of each table that was read, by its id."""
+
+Stage = Literal["read", "encrypted"]
+"""What is done with the bytes of a table that is taken in: first all are read, then encrypted."""
 
 MANY_ROWS = 2**22
 """Rows from which on it is checked that their codes fit into memory."""
@@ -103,7 +107,7 @@ class Intake:
         declared: Sequence[Column] = (),
         undeclared: Literal["refuse", "drop"] = "refuse",
         vouched: bool = False,
-        watch: Callable[[int], None] | None = None,
+        watch: Callable[[Stage, int], None] | None = None,
     ) -> ReceivedTable:
         """Take in a table: read its header in a process with limits, then encrypt it while reading.
 
@@ -125,8 +129,8 @@ class Intake:
         vouched : bool
             Whether the owner vouches that the first line holds names, for a table that nobody described yet.
         watch : callable, optional
-            Called with the number of bytes that were encrypted so far; whatever it raises ends the intake, and nothing
-            is kept.
+            Called several times a second with what is done, ``"read"`` and then ``"encrypted"``, and to how many bytes
+            so far; whatever it raises ends the intake, and nothing is kept.
 
         Raises
         ------
@@ -138,9 +142,15 @@ class Intake:
         form = table_format or TableFormat()
         form.check()
         self._require_room(stream)
-        header = read_header(
-            stream, form, limits=self._limits, vouched=vouched, declared=declared, undeclared=undeclared
-        )
+        known = {"vouched": vouched, "declared": declared, "undeclared": undeclared}
+        if watch is None:
+            header = read_header(stream, form, limits=self._limits, **known)
+        else:
+            read = _Watched(stream)
+            watch("read", 0)
+            header = read_header(
+                cast(BinaryIO, read), form, limits=self._limits, beat=lambda: watch("read", read.place), **known
+            )
         if header.n_rows == 0:
             raise TableError("The table has a header but no rows. Upload the whole table.")
         stream.seek(0)
@@ -149,7 +159,7 @@ class Intake:
         shown = name.replace("\\", "/").rstrip("/").rsplit("/", 1)[-1] or "table"
         # The account is opened together with the table: if anything fails, there is neither.
         with self._vault.taking(
-            stream if watch is None else cast(BinaryIO, _Watched(stream, watch)),
+            stream if watch is None else cast(BinaryIO, _Watched(stream, lambda done: watch("encrypted", done))),
             account_name=account,
             user=self.access.owner,
             name=shown,
@@ -169,7 +179,7 @@ class Intake:
         account: str,
         table_format: TableFormat,
         declared: Sequence[Column] = (),
-        watch: Callable[[int, int | None], None] | None = None,
+        watch: Callable[[Stage, int, int | None], None] | None = None,
     ) -> ReceivedTable:
         """Take in a table from a folder that the operator listed: a file, or several that match a pattern.
 
@@ -180,8 +190,7 @@ class Intake:
         account, table_format, declared
             As in :meth:`receive`.
         watch : callable, optional
-            Called with the number of bytes that were encrypted so far, and with that of all, or None while only reading
-            them tells; as in :meth:`receive`.
+            As in :meth:`receive`; called besides with the number of all bytes, or None where only reading them tells.
 
         Raises
         ------
@@ -199,7 +208,7 @@ class Intake:
                 name=name,
                 table_format=table_format,
                 declared=declared,
-                watch=None if watch is None else lambda done: watch(done, size),
+                watch=None if watch is None else lambda stage, done: watch(stage, done, size),
             )
 
     def _require_memory(self, table_id: str, config: RunConfig) -> None:
@@ -633,17 +642,31 @@ class Intake:
 
 
 class _Watched:
-    """A stream that tells how many bytes were read from it."""
+    """A stream that knows up to which place it was read, and tells it after each read."""
 
-    def __init__(self, stream: BinaryIO, watch: Callable[[int], None]) -> None:
-        self._stream, self._watch, self._read = stream, watch, 0
+    def __init__(self, stream: BinaryIO, tell: Callable[[int], None] | None = None) -> None:
+        self._stream, self._tell, self.place = stream, tell, 0
 
     def read(self, size: int = -1) -> bytes:
-        """Return the next bytes, and tell."""
+        """Return the next bytes."""
         data = self._stream.read(size)
-        self._read += len(data)
-        self._watch(self._read)
+        self.place += len(data)
+        if self._tell is not None:
+            self._tell(self.place)
         return data
+
+    def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
+        """Move to another place."""
+        self.place = self._stream.seek(offset, whence)
+        return self.place
+
+    def seekable(self) -> bool:
+        """Whether it can."""
+        return self._stream.seekable()
+
+    def tell(self) -> int:
+        """Return the place."""
+        return self._stream.tell()
 
 
 def going_preview(store: Store, table_id: str) -> Work | None:

@@ -14,7 +14,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
 from pathlib import Path
@@ -27,6 +27,8 @@ __all__ = ["CHUNK", "Confined", "answers_alone", "confine", "memory_is_short"]
 
 CHUNK = 2**20
 """Most bytes to read from such a process at once."""
+
+_BEAT_SECONDS = 0.2
 
 _KEPT_VARIABLES = (
     *("PATH", "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "PYTHONHOME", "PYTHONPATH", "SYSTEMROOT", "TZDIR"),
@@ -48,6 +50,8 @@ class Confined:
         How long to wait for all of its answers together.
     shared : sequence of int
         Descriptors of memory that it may open; nothing else is inherited.
+    beat : callable, optional
+        Called several times a second while its answers are awaited; whatever it raises ends the waiting.
 
     Attributes
     ----------
@@ -57,7 +61,14 @@ class Confined:
         What it reads.
     """
 
-    def __init__(self, module: str, *arguments: str, seconds: float, shared: Sequence[int] = ()) -> None:
+    def __init__(
+        self,
+        module: str,
+        *arguments: str,
+        seconds: float,
+        shared: Sequence[int] = (),
+        beat: Callable[[], None] | None = None,
+    ) -> None:
         root = str(Path(__file__).resolve().parents[2])
         variables = {name: os.environ[name] for name in _KEPT_VARIABLES if name in os.environ}
         variables["PYTHONPATH"] = os.pathsep.join(filter(None, (root, variables.get("PYTHONPATH"))))
@@ -77,6 +88,7 @@ class Confined:
         self.questions = cast(BinaryIO, self.process.stdin)
         self._answers = cast(BinaryIO, self.process.stdout)
         self._deadline = time.monotonic() + seconds
+        self._beat = beat
         self._ready = select.poll()
         self._ready.register(self._answers.fileno(), select.POLLIN)
 
@@ -88,10 +100,12 @@ class Confined:
         TimeoutError
             If the deadline has passed.
         """
-        left = self._deadline - time.monotonic()
-        if left <= 0 or not self._ready.poll(1000 * left):
-            raise TimeoutError
-        return os.read(self._answers.fileno(), min(size, CHUNK))
+        while (left := self._deadline - time.monotonic()) > 0:
+            if self._ready.poll(1000 * (left if self._beat is None else min(left, _BEAT_SECONDS))):
+                return os.read(self._answers.fileno(), min(size, CHUNK))
+            if self._beat is not None:
+                self._beat()
+        raise TimeoutError
 
     def kill(self) -> None:
         """Kill it, if it has not ended by itself."""

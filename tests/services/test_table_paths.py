@@ -218,13 +218,13 @@ def nothing_is_kept(application: Application) -> bool:
 
 
 def test_files_of_a_listed_folder_are_taken_in_as_one_table(server: Application, claims: Path) -> None:
-    seen: list[tuple[int, int | None]] = []
+    seen: list[tuple[str, int, int | None]] = []
     pattern = f"{claims}/*.parquet"
     table = server.intake.receive_listed(
         pattern, account="claims", table_format=FORM, watch=lambda *told: seen.append(told)
     )
     assert (table.n_rows, [column.name for column in table.columns]) == (13, ["age", "ward"])
-    assert seen[-1] == (table.size_bytes, table.size_bytes)
+    assert seen[-1] == ("encrypted", table.size_bytes, table.size_bytes)
     # The snapshot is what is read from now on, whatever happens to the files.
     for path in claims.iterdir():
         path.unlink()
@@ -235,9 +235,11 @@ def table_of_first() -> list[int]:
     return list(table(5, 0)["age"].to_pylist())
 
 
-def test_a_cancelled_intake_leaves_nothing_behind(server: Application, claims: Path) -> None:
-    def cancel(done: int, of: int | None) -> None:
-        raise KeyboardInterrupt
+@pytest.mark.parametrize("stage", ["read", "encrypted"])
+def test_a_cancelled_intake_leaves_nothing_behind(server: Application, claims: Path, stage: str) -> None:
+    def cancel(now: str, done: int, of: int | None) -> None:
+        if now == stage:
+            raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
         server.intake.receive_listed(f"{claims}/*", account="claims", table_format=FORM, watch=cancel)
