@@ -77,6 +77,16 @@ def test_reading_a_folder_can_be_cancelled_and_leaves_nothing(browser: Any, tmp_
         assert not [path for name in ("vault", "incoming") for path in (server.home / name).glob("**/*.table")]
 
 
+def running(server: Server, module: str) -> list[psutil.Process]:
+    """Return the processes that a server has started to run a module."""
+    found = []
+    for process in psutil.Process(server.pid).children():
+        with suppress(psutil.NoSuchProcess):  # it ended since it was listed
+            if module in process.cmdline():
+                found.append(process)
+    return found
+
+
 @contextmanager
 def parser_stopped(server: Server) -> Iterator[None]:
     """Let no parsing process of a server go on that begins in this block: a table is read until that is cancelled."""
@@ -84,10 +94,9 @@ def parser_stopped(server: Server) -> Iterator[None]:
 
     def stop() -> None:
         while not ended.wait(0.01):
-            for process in psutil.Process(server.pid).children(recursive=True):
+            for process in running(server, "synth.services.inspection"):
                 with suppress(psutil.NoSuchProcess):
-                    if "synth.services.inspection" in process.cmdline():
-                        process.suspend()
+                    process.suspend()
 
     watch = threading.Thread(target=stop)
     watch.start()
@@ -318,10 +327,8 @@ def test_a_server_stops_while_it_looks_at_a_table_whose_names_are_long(browser: 
         walker.visit("2 Describe", "Describe the table")
         answer_about_people(walker)
         walker.press("Look at my rows and propose everything")
-        while not any(
-            "synth.services.recognition.process" in child.cmdline() for child in psutil.Process(server.pid).children()
-        ):
-            time.sleep(0.05)
+        while not running(server, "synth.services.recognition.process"):
+            time.sleep(0.01)
         assert stopped(server)
         walker.close()
 
