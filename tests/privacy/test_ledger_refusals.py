@@ -73,8 +73,8 @@ def test_other_cells_than_those_reserved_for_are_not_hidden(ledger: Ledger, stor
         (None, 1e-6, "needs both numbers"),
         (0.0, 1e-6, "must be positive and finite"),
         (float("inf"), 1e-6, "must be positive and finite"),
-        (1.0, 1.0, "must be between 0 and 1"),
-        (1.0, 0.0, "must be between 0 and 1"),
+        (1.0, 1.0, "must be more than 0 and less than 1"),
+        (1.0, 0.0, "must be more than 0 and less than 1"),
     ],
 )
 def test_a_cap_is_two_numbers_within_their_ranges(
