@@ -446,6 +446,19 @@ def test_what_is_open_is_found_and_the_completed_configuration_runs(synth: Synth
 
 
 @pytest.mark.usefixtures("without_trial")
+def test_what_is_found_beside_columns_declared_at_once_runs(synth: Synth, tmp_path: Path) -> None:
+    """Columns declared at once are one object, which YAML by default writes once, with an alias that it refuses."""
+    lines = [f"{i % 3},{i % 2},{('left', 'right')[i % 2]}" for i in range(600)]
+    (tmp_path / "votes.csv").write_text("q1,q2,side\n" + "\n".join(lines) + "\n")
+    at_once = 'columns_like:\n  - {like: "q*", type: category, values: ["0", "1", "2"], missing: true}\ncolumns:\n'
+    (tmp_path / "open.yaml").write_text(OPEN.replace("columns:\n  age: {type: find}\n", at_once))
+    found = synth("find", "open.yaml", "--epsilon", "4")
+    assert found.returncode == 0, found.stderr
+    done = synth("run", "open-found.yaml", "--out", "release", "--no-owner-report")
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.usefixtures("without_trial")
 def test_find_and_run_in_one_go(synth: Synth, tmp_path: Path) -> None:
     votes(tmp_path)
     (tmp_path / "open.yaml").write_text(OPEN)

@@ -7,13 +7,12 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from synth.cli.files import format_of, new_file, said_of_format
 from synth.cli.speaking import Ask, agreed
 from synth.errors import ConfigError, InputError, TableError
 from synth.names import shown
 from synth.schema import COLUMN_TYPES, FormField, ModelledColumn, TableFormat, config_of_text, parse_column
+from synth.schema.documents import to_yaml
 from synth.schema.guesses import belongs_to_unit_by_name, order_by_name, step_by_name
 from synth.services.inspection import Header
 from synth.services.recognition import read_header
@@ -62,7 +61,7 @@ def ask_configuration(table: str | None, ask: Ask, tell: Callable[[str], None]) 
             typed = ask(question, default)
             said = {**body, **({section: {**body.get(section, {}), key: typed}} if section else {key: typed})}
             try:
-                config_of_text(yaml.safe_dump(_with_unasked(said), allow_unicode=True))
+                config_of_text(to_yaml(_with_unasked(said)))
             except InputError as refusal:
                 tell(str(refusal))
             else:
@@ -105,7 +104,7 @@ def ask_configuration(table: str | None, ask: Ask, tell: Callable[[str], None]) 
         body["unit"] |= _asked_together(body["columns"], body["unit"]["protects"], ask, tell)
     if form != TableFormat():
         body["format"] = said_of_format(form)
-    text = yaml.safe_dump(body, sort_keys=False, allow_unicode=True, width=120)
+    text = to_yaml(body)
     config_of_text(text)
     written.write_text(text, encoding="utf-8")
     tell(f"Wrote {written}. Next time, run it with synth run, or edit it first.")

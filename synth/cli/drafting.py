@@ -10,8 +10,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-import yaml
-
+from synth.schema.documents import to_yaml
 from synth.schema.guesses import belongs_to_unit_by_name, order_by_name
 
 if TYPE_CHECKING:
@@ -80,9 +79,7 @@ def drafted_after_look(
         **{name: column.source for name, column in known.declared.items()},
         **{name: source for name, source in found.domain_source.items() if name not in known.declared},
     }
-    source = (
-        yaml.safe_dump({"domain_source": sources}, sort_keys=False, allow_unicode=True, width=120) if sources else ""
-    )
+    source = to_yaml({"domain_source": sources}) if sources else ""
     return f"{head}{why}{written}{asked}columns:\n{columns}{source}"
 
 
@@ -142,8 +139,7 @@ def fates_after_look(found: Recognised, known: Description) -> list[str]:
 
 def _flow(value: object) -> str:
     """Return a value in one line of YAML."""
-    text: str = yaml.safe_dump(value, default_flow_style=True, allow_unicode=True, width=10**6, sort_keys=False)
-    return text.removesuffix("\n").removesuffix("\n...")
+    return to_yaml(value, in_one_line=True).removesuffix("\n").removesuffix("\n...")
 
 
 def _plain(value: object) -> object:

@@ -14,8 +14,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
-import yaml
-
 from synth.cli.like_lines import like_lines
 from synth.errors import ConfigError, InputError
 from synth.names import shown
@@ -30,6 +28,7 @@ from synth.schema import (
     parse_format,
     preset_for,
 )
+from synth.schema.documents import to_yaml
 from synth.schema.guesses import (
     ColumnKind,
     fate_of,
@@ -213,7 +212,7 @@ def draft_configuration(
         tell(note)
     _tell_fates(header, known, tell)
     if isinstance(path, DatabaseSource):
-        table = yaml.safe_dump({"source": path.to_mapping()}, sort_keys=False, allow_unicode=True, width=120).rstrip()
+        table = to_yaml({"source": path.to_mapping()}).rstrip()
     head = _HEAD.format(table=table, account="", **asked)
     if form != TableFormat():
         head += f"format: {json.dumps(said_of_format(form), ensure_ascii=False)}\n"
@@ -411,7 +410,7 @@ def _sources(known: Description) -> str:
     said = {name: column.source for name, column in known.declared.items()}
     if not said:
         return ""
-    return yaml.safe_dump({"domain_source": said}, sort_keys=False, allow_unicode=True, width=120)
+    return to_yaml({"domain_source": said})
 
 
 def _quoted(text: str) -> str:

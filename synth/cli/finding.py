@@ -12,8 +12,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from synth.application import Application
 from synth.cli.files import new_file
 from synth.cli.loading import load_config, names_in_table
@@ -32,7 +30,7 @@ from synth.schema import (
     parse_column,
     parse_config,
 )
-from synth.schema.documents import read_mapping, read_text
+from synth.schema.documents import read_mapping, read_text, to_yaml
 from synth.services.databases import as_read_from_source
 from synth.services.finding import USUAL_SHARE, carry_out, completed
 from synth.services.intake import Reading
@@ -235,7 +233,7 @@ def _beside(path: Path) -> Path:
 
 def _write(found: FindResult, written: Path, then: str, say: Say | None) -> None:
     plain = {key: _with_numbers(value) for key, value in found.document.items()}
-    written.write_text(yaml.safe_dump(plain, sort_keys=False, allow_unicode=True, width=120), "utf-8")
+    written.write_text(to_yaml(plain), "utf-8")
     for line in (*found.lines, f"Wrote {written}: {then}."):
         (say or (lambda line: None))(line)
 

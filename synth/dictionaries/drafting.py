@@ -8,13 +8,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import yaml
-
 from synth.dictionaries.understanding import Dictionary, open_facts
 from synth.dictionaries.words import folded
 from synth.errors import SchemaError
 from synth.names import listed, shown
 from synth.schema import COLUMN_TYPES, ModelledColumn, Preset, preset_called
+from synth.schema.documents import to_yaml
 
 __all__ = ["Described", "Description", "chosen_presets", "describe_columns", "line_of", "with_words"]
 
@@ -214,5 +213,4 @@ def _plain(kind: str, key: str, value: Any) -> Any:
 
 def _flow(value: Any) -> str:
     # Inside brackets, as it stands in its line: there a comma or a bracket in a text needs quotation marks.
-    written: str = yaml.safe_dump([value], default_flow_style=True, sort_keys=False, allow_unicode=True, width=10**6)
-    return written.strip()[1:-1]
+    return to_yaml([value], in_one_line=True).strip()[1:-1]

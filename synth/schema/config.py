@@ -11,8 +11,6 @@ from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-import yaml
-
 from synth.errors import ConfigError, SchemaError
 from synth.limits import CONSTRAINTS, GROUPS, NUMBER_CHARACTERS
 from synth.names import one_form
@@ -35,6 +33,7 @@ from synth.schema.documents import (
     read_mapping,
     read_text,
     refuse_unknown,
+    to_yaml,
     without_signed_zeros,
 )
 from synth.schema.people import people_of
@@ -898,4 +897,4 @@ def config_to_mapping(config: RunConfig) -> dict[str, Any]:
 def config_to_yaml(config: RunConfig) -> str:
     """Write a configuration as YAML text; :func:`read_mapping` and :func:`parse_config` give it back."""
     plain = json.loads(json.dumps(without_signed_zeros(config_to_mapping(config))))
-    return yaml.safe_dump(plain, sort_keys=False, allow_unicode=True, width=120)
+    return to_yaml(plain)
