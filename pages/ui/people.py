@@ -132,7 +132,8 @@ def _whose_groups(modelled: list[str]) -> None:
         modelled,
         selection_mode="multi",
         format_func=plain,
-        help="The report then shows the accuracy for each group, at no cost. The default generator prefers to count tables of these columns.",
+        help="The report then shows the accuracy for each group, at no cost. The default generator prefers tables of "
+        "these columns.",
         **bind("groups"),
     )
 
