@@ -213,9 +213,7 @@ def checked_cap(epsilon: float | None, delta: float | None) -> dict[str, float |
     if epsilon is not None and not (math.isfinite(epsilon) and epsilon > 0):
         raise InputError(f"The epsilon cap must be positive and finite, got {epsilon:g}.")
     if delta is not None and not 0 < delta < 1:
-        raise InputError(
-            f"The delta cap must be more than 0 and less than 1, got {delta:g}."
-        )
+        raise InputError(f"The delta cap must be more than 0 and less than 1, got {delta:g}.")
     return {name: None if value is None else float(value) for name, value in (("epsilon", epsilon), ("delta", delta))}
 
 
