@@ -23,6 +23,7 @@ from synth.application import Application
 from synth.cli import main, received
 from synth.cli.local import _kept
 from synth.dictionaries import read_dictionary
+from synth.services import runs
 from synth.store import EventKind
 
 Synth = Callable[..., subprocess.CompletedProcess[str]]
@@ -253,6 +254,38 @@ def test_a_cell_is_said_to_be_one_and_what_it_is_worth_for_a_row(synth: Synth, c
 
 
 @pytest.mark.usefixtures("without_trial")
+@pytest.mark.skipif(not Path("/proc/self").is_dir(), reason="no folder in which nobody can write")
+def test_where_nothing_can_be_written_nothing_is_charged(synth: Synth, config: Path, tmp_path: Path) -> None:
+    (tmp_path / "open.yaml").write_text(
+        CONFIG.replace("type: number, low: 0, high: 100, step: 1, fallback: 40", "type: find")
+    )
+    preview = ("preview", config, "--columns", "age", "--epsilon", "0.1", "--delta", "1e-7")
+    for asked in (
+        ("run", config, "--out", "/proc/self/release"),
+        ("find", "open.yaml", "--epsilon", "0.1", "--out", "/proc/self/found.yaml"),
+        (*preview, "--out", "/proc/self/counts.csv"),
+        ("replay", "bundle.zip", "--out", "/proc/self/again"),
+    ):
+        refused = synth(*asked)
+        assert refused.returncode == 2, (asked, refused.stderr)
+        assert "Nothing can be written to the folder" in refused.stderr, asked
+    assert spent(synth) == "0"
+
+
+def test_who_does_not_wait_for_the_owners_report_keeps_the_release(
+    synth: Synth, config: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def stop(*arguments: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(runs, "build_owner_report", stop)
+    done = synth("run", config, "--out", "release")
+    assert done.returncode == 0, done.stderr
+    assert "There is no owner's report: it was stopped, or failed. The release is complete." in done.stdout
+    assert synth("verify", "release").returncode == 0
+    assert not (tmp_path / "release" / "owner" / "report.json").exists()
+
+
 def test_a_folder_that_is_not_empty_is_left_alone(synth: Synth, config: Path, tmp_path: Path) -> None:
     (tmp_path / "release").mkdir()
     (tmp_path / "release" / "thesis.txt").write_text("years of work")

@@ -282,12 +282,13 @@ def _find(parsed: argparse.Namespace) -> int:
 
 
 def _preview(parsed: argparse.Namespace) -> int:
+    from synth.cli.files import new_file
     from synth.cli.previewing import preview_locally
     from synth.services.intake import Reading
 
     out = None if parsed.out is None else path_of(parsed.out, "the file of counts")
-    if out is not None and out.exists():
-        raise InputError(f"'{out.name}' exists already. Name a new file.")
+    if out is not None:
+        new_file(out)
     columns = [name.strip() for name in parsed.columns.split(",")]
     spend = {"epsilon": parsed.spend, "delta": parsed.spend_delta}
     with on_terminal() as shown:

@@ -432,6 +432,7 @@ def new_file(out: str | Path, remedy: str = "Name a new file after --out.") -> P
         )
     if path.exists():
         raise InputError(f"The file '{path.name}' already exists. {remedy}")
+    _require_writable(path.absolute().parent)
     return path
 
 
@@ -444,4 +445,17 @@ def empty_folder(out: str | Path, *, force: bool) -> Path:
         raise InputError(f"'{folder.name}' is a file. Name a folder after --out.")
     if folder.is_dir() and any(folder.iterdir()) and not force:
         raise InputError(f"The folder '{folder.name}' is not empty. Name a new one, or add --force.")
+    _require_writable(folder.absolute())
     return folder
+
+
+def _require_writable(folder: Path) -> None:
+    """Refuse a folder in which nothing can be made, before anything is charged for what would be written there."""
+    there = next(one for one in (folder, *folder.parents) if one.is_dir())
+    try:
+        with tempfile.TemporaryFile(dir=there):
+            return
+    except OSError:
+        raise InputError(
+            f"Nothing can be written to the folder '{there.name or there}'. Use another one, or allow it."
+        ) from None

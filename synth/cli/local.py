@@ -402,7 +402,8 @@ def _deliver(application: Application, run_id: str, out: Path | None, *, owner_r
     source = application.folder(run_id)
     folder = out or source
     identity = application.release(run_id, attestations=("run from the command line or Python",), attested_by="owner")
-    if owner_report and (source / "owner" / "report.json").exists():
+    reported = not owner_report or (source / "owner" / "report.json").exists()
+    if owner_report and reported:
         # The file can be read at any moment, so the report counts as read.
         run = application.store.runs[run_id]
         application.ledger.note_owner_view(run.account_id, run_id=run_id, who=application.access.name, what="report")
@@ -414,6 +415,11 @@ def _deliver(application: Application, run_id: str, out: Path | None, *, owner_r
         raise DiskFullError(
             f"{error} Do not run again, which would be charged again: the release is complete, and its files are in "
             f"{source}."
+        ) from None
+    except OSError:
+        raise InputError(
+            f"Nothing can be written to '{folder.name}'. Do not run again, which would be charged again: the "
+            f"release is complete, and its files are in {source}."
         ) from None
     certificate = json.loads((folder / "certificate.json").read_bytes())
     view = application.account(certificate["account"])
@@ -433,6 +439,7 @@ def _deliver(application: Application, run_id: str, out: Path | None, *, owner_r
         f"epsilon {certificate['epsilon']:.6g}{row_worth_words(worth)}, delta {certificate['delta']:g}; "
         f"certificate {identity}.",
         *_kept(folder),
+        *(() if reported else ("There is no owner's report: it was stopped, or failed. The release is complete.",)),
         f"Account '{view.name}': epsilon {view.epsilon_spent:.4g}{cell_words(worth)} spent in total.",
     )
     return RunResult(folder, run_id, certificate["epsilon"], certificate["delta"], identity, lines, table_names=names)

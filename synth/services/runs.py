@@ -130,6 +130,8 @@ def report_to_owner(
             build_owner_report(installation, run, config, timer)
         except SynthError:
             raise
+        except KeyboardInterrupt:
+            pass  # The bundle is paid for and holds: who does not wait for the report gives up the report alone.
         except Exception as error:
             # The bundle is sealed: how the run ends must not depend on exact rows.
             record_incident(error)
