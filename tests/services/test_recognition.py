@@ -409,13 +409,24 @@ NAMES = ("age", "town")
     ("top", "form", "names"),
     [
         ([NAMES], {"skip_rows": 0}, NAMES),
+        ([(*NAMES, "note")], {"header": True, "skip_rows": 0}, (*NAMES, "note")),
+        ([("Survey 2024",), (*NAMES, "note", "remarks")], {"skip_rows": 1}, (*NAMES, "note", "remarks")),
         ([("Survey 2024",), (), NAMES], {"skip_rows": 2}, NAMES),
         ([("Survey", "", "2024"), NAMES], {"skip_rows": 1}, NAMES),
         ([("Survey",), ("age", "town"), ("years", "UK")], {"skip_rows": 1, "header_rows": 2, "names_from": 1}, NAMES),
         ([], {"header": False, "skip_rows": 0, "kind": "xlsx"}, ("column_1", "column_2")),
         ([("Survey",), ("2019", "2020")], {"header": False, "skip_rows": 2}, ("2019", "2020")),
     ],
-    ids=["none", "a title and a blank row", "a wide title", "a title and units", "no header", "a title and years"],
+    ids=[
+        "none",
+        "an empty column",
+        "a title, two empty columns",
+        "a title and a blank row",
+        "a wide title",
+        "a title and units",
+        "no header",
+        "a title and years",
+    ],
 )
 def test_titles_and_names_of_a_sheet_are_recognised(
     top: Sequence[Sequence[str]], form: dict[str, Any], names: tuple[str, ...]

@@ -107,7 +107,13 @@ def layout_of_sheet(
     if not widths:
         return ()
     width = widths.most_common(1)[0][0]
-    titles = form.skip_rows or next(at for at, cells in enumerate(cut) if filled[at] > 1 and len(cells) <= width)
+
+    def belongs(at: int) -> bool:
+        # Names without a gap may stand beyond the rows: the last columns are empty in most of them.
+        return filled[at] > 1 and (len(cut[at]) <= width or len(cut[at]) == filled[at])
+
+    titles = form.skip_rows or next(filter(belongs, range(len(cut))))
+    width = max(width, len(cut[titles])) if titles < len(cut) else width
     written = StringIO()
     # A row that ends with empty cells is as wide as the others.
     writer(written, lineterminator="\n").writerows([*cells, *[""] * (width - len(cells))] for cells in cut[titles:])
