@@ -622,6 +622,8 @@ def test_notations_of_a_data_frame_are_those_of_its_columns() -> None:
     ("header", "encoding"),
     [
         ("Größe;Kosten (€)", "cp1252"),
+        ("Women\u2019s ward;Nurses\u2019 notes", "cp1252"),
+        ("O\u2019Brien;Don\u2019t know", "cp1252"),
         ("Imię;Płeć;Województwo", "cp1250"),
         ("年齢,性別,都道府県", "cp932"),
         ("Возраст;Пол", "cp1251"),

@@ -152,6 +152,8 @@ def _plausible(data: bytes, encoding: str) -> float:
 
 def _fits(before: str, here: str, behind: str, letters: str, scripts: tuple[str, ...]) -> float:
     """Return from 0 to 1 how plausible a character is between its neighbours."""
+    if here == "\N{RIGHT SINGLE QUOTATION MARK}" and before.isalpha() and not scripts:
+        return 1.0  # as in don't and in nurses', where other encodings have a letter
     if not here.isalpha():
         in_word = before.isalpha() and behind.isalpha()
         return 0.0 if in_word or not (here in _SIGNS or _script(here) in scripts) else 0.9
