@@ -29,7 +29,12 @@ ANSWERS = {
 
 
 def read_here(
-    stream: BinaryIO, request: Request, on_batch: Callable[[bytes], None], *, parser: Sequence[str] = ()
+    stream: BinaryIO,
+    request: Request,
+    on_batch: Callable[[bytes], None],
+    *,
+    parser: Sequence[str] = (),
+    beat: Callable[[], None] | None = None,
 ) -> Any:
     """Stand in for :func:`synth.reading.reader.ask`: the same bytes in, the same frames out."""
     answers = io.BytesIO()

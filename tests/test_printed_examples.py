@@ -80,10 +80,10 @@ def test_the_quickstart_of_the_readme_runs(otherwise: dict[str, str], folder: Pa
 def test_a_private_model_is_fitted_checked_and_used_as_printed(folder: Path) -> None:
     (shell,) = blocks("docs/private-models.md", "sh")
     run(["bash", "-euc", shell], folder)
-    foretold = (folder / "foretold.csv").read_text().splitlines()
-    assert foretold[0] == "systolic"
-    assert all(70 <= float(line) <= 230 for line in foretold[1:])
-    assert len(foretold) == 3
+    predicted = (folder / "predictions.csv").read_text().splitlines()
+    assert predicted[0] == "systolic"
+    assert all(70 <= float(line) <= 230 for line in predicted[1:])
+    assert len(predicted) == 3
 
 
 @pytest.mark.thorough

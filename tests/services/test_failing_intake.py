@@ -150,8 +150,8 @@ def test_a_killed_reader_leaves_nothing(application: Application, monkeypatch: p
     started: list[int] = []
     start = reader.Confined
 
-    def killed(*module: str, seconds: float) -> Any:
-        confined = start(*module, seconds=seconds)
+    def killed(*module: str, **given: Any) -> Any:
+        confined = start(*module, **given)
         started.append(confined.process.pid)
         confined.process.kill()
         return confined
