@@ -1,7 +1,9 @@
 """The picture of the README: errors of three columns on the discretised Adult table, as ``marginals.py`` measured them.
 
-python benchmarks/marginals.py --tables simple --generators aim dp-hp-adaptive --json build/simple.json
-python benchmarks/beside_aim.py build/simple.json docs/pictures/beside-aim.svg
+    python benchmarks/marginals.py --tables simple --generators aim dp-hp-adaptive --json build/simple.json
+    python benchmarks/beside_aim.py build/simple.json docs/pictures/beside-aim.svg
+
+Each point is a mean over the seeds, under add/remove.
 """
 
 from __future__ import annotations

@@ -253,7 +253,6 @@ def test_a_cell_is_said_to_be_one_and_what_it_is_worth_for_a_row(synth: Synth, c
     assert spent(synth) == "2"
 
 
-@pytest.mark.usefixtures("without_trial")
 @pytest.mark.skipif(not Path("/proc/self").is_dir(), reason="no folder in which nobody can write")
 def test_where_nothing_can_be_written_nothing_is_charged(synth: Synth, config: Path, tmp_path: Path) -> None:
     (tmp_path / "open.yaml").write_text(
@@ -272,6 +271,7 @@ def test_where_nothing_can_be_written_nothing_is_charged(synth: Synth, config: P
     assert spent(synth) == "0"
 
 
+@pytest.mark.usefixtures("without_trial")
 def test_who_does_not_wait_for_the_owners_report_keeps_the_release(
     synth: Synth, config: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -286,6 +286,7 @@ def test_who_does_not_wait_for_the_owners_report_keeps_the_release(
     assert not (tmp_path / "release" / "owner" / "report.json").exists()
 
 
+@pytest.mark.usefixtures("without_trial")
 def test_a_folder_that_is_not_empty_is_left_alone(synth: Synth, config: Path, tmp_path: Path) -> None:
     (tmp_path / "release").mkdir()
     (tmp_path / "release" / "thesis.txt").write_text("years of work")

@@ -286,9 +286,7 @@ def _preview(parsed: argparse.Namespace) -> int:
     from synth.cli.previewing import preview_locally
     from synth.services.intake import Reading
 
-    out = None if parsed.out is None else path_of(parsed.out, "the file of counts")
-    if out is not None:
-        new_file(out)
+    out = None if parsed.out is None else new_file(path_of(parsed.out, "the file of counts"))
     columns = [name.strip() for name in parsed.columns.split(",")]
     spend = {"epsilon": parsed.spend, "delta": parsed.spend_delta}
     with on_terminal() as shown:

@@ -457,5 +457,5 @@ def _require_writable(folder: Path) -> None:
             return
     except OSError:
         raise InputError(
-            f"Nothing can be written to the folder '{there.name or there}'. Use another one, or allow it."
+            f"Nothing can be written to the folder '{there.name or there}'. Choose another, or change its permissions."
         ) from None

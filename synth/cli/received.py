@@ -204,12 +204,12 @@ def _telling(say: Say, size: int | None) -> Callable[[Stage, int], None] | None:
     """Return what tells at every tenth how much of a large table is read, then encrypted; None for a smaller one."""
     if size is None or size < TOLD_BYTES:
         return None
-    told, of = 0, "read"
+    told, at = 0, "read"
 
     def watch(stage: Stage, done: int) -> None:
-        nonlocal told, of
-        if stage != of:
-            told, of = 0, stage
+        nonlocal told, at
+        if stage != at:
+            told, at = 0, stage
         tenths = 10 * done // size
         if tenths > told:
             told = tenths

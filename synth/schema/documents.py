@@ -95,6 +95,26 @@ def read_text(path: Path, what: str) -> str:
         raise ConfigError(f"{what} '{shown(path.name)}' is not UTF-8 text. Save it as UTF-8.") from None
 
 
+class _InFull(yaml.SafeDumper):
+    """Writes what occurs twice twice: :func:`read_mapping` refuses anchors and aliases."""
+
+    def ignore_aliases(self, data: object) -> bool:
+        return True
+
+
+def to_yaml(document: object, *, in_one_line: bool = False) -> str:
+    """Write a mapping, or a part of one, as YAML that :func:`read_mapping` reads."""
+    text: str = yaml.dump(
+        document,
+        Dumper=_InFull,
+        sort_keys=False,
+        allow_unicode=True,
+        width=10**6 if in_one_line else 120,
+        default_flow_style=in_one_line,
+    )
+    return text
+
+
 def read_mapping(text: str, *, sealed: bool = False) -> dict[str, Any]:
     """Parse YAML (of which JSON is a part) into a mapping of texts, truth values, lists and mappings.
 
@@ -200,26 +220,6 @@ def _line(event: yaml.Event) -> int:
 # Values of keys -------------------------------------------------------------------------------------------------------
 
 # Each of these reads one value, or raises a ValueError that continues the sentence after the name of the key.
-
-
-class _InFull(yaml.SafeDumper):
-    """Writes what occurs twice twice: :func:`read_mapping` refuses anchors and aliases."""
-
-    def ignore_aliases(self, data: object) -> bool:
-        return True
-
-
-def to_yaml(document: object, *, in_one_line: bool = False) -> str:
-    """Write a mapping, or a part of one, as YAML that :func:`read_mapping` reads."""
-    text: str = yaml.dump(
-        document,
-        Dumper=_InFull,
-        sort_keys=False,
-        allow_unicode=True,
-        width=10**6 if in_one_line else 120,
-        default_flow_style=in_one_line,
-    )
-    return text
 
 
 def as_number(value: object) -> float:

@@ -131,7 +131,8 @@ def report_to_owner(
         except SynthError:
             raise
         except KeyboardInterrupt:
-            pass  # The bundle is paid for and holds: who does not wait for the report gives up the report alone.
+            # The bundle is paid for and holds: whoever does not wait for the report gives up the report alone.
+            timer.phase("Reporting was stopped")
         except Exception as error:
             # The bundle is sealed: how the run ends must not depend on exact rows.
             record_incident(error)
