@@ -81,7 +81,7 @@ def test_what_is_refused_is_refused_in_a_sentence_and_costs_nothing(
         (["--columns", "height"], "There is no column 'height'."),
         (["--columns", "age", "--epsilon", "3"], "Choose an epsilon between 0 and 2"),
         (["--columns", "age", "--epsilon", "0.002"], "the preview would show nothing of 'age'"),
-        (["--columns", "age", "--out", str(existing)], "'there.csv' exists already."),
+        (["--columns", "age", "--out", str(existing)], "'there.csv' already exists."),
     ):
         assert main(["preview", str(config), *more]) == 2
         assert words in capsys.readouterr().err

@@ -21,7 +21,7 @@ from bundle_making import Key, altered, checked, config_of, members_of, seal
 from candidates import candidate_of
 from choosing import few
 from forging import SUMS, Change, answers_of, costing, failures, forged, only, with_answer
-from golden_bundles import GOLDEN, golden
+from golden_bundles import GOLDEN, golden, made_here, same_digits_here
 
 from synth.bundle.archive import canonical_json
 from synth.bundle.measurements import Measurements
@@ -43,7 +43,10 @@ ALONE = [name for name in GOLDEN if name != "found"]
 # The default command verifies each of them as it is, in test_golden_bundles.py.
 @pytest.mark.parametrize("name", few(ALONE, kept=("dp-hp-adaptive", "kahm-cell")))
 def test_nothing_is_found_where_nothing_was_changed(name: str, tmp_path: Path, key: Key) -> None:
-    verdict = checked(forged(golden(name), tmp_path / "again.zip", key, receipts=lambda receipt: receipt))
+    again = tmp_path / "again.zip"
+    verdict = checked(forged(golden(name), again, key, receipts=lambda receipt: receipt))
+    if not verdict.ok and not same_digits_here(name):
+        verdict = checked(forged(made_here(name, tmp_path), again, key, receipts=lambda receipt: receipt))
     assert verdict.ok, verdict.lines
     assert all(step["state"] == "passed" for step in verdict.json["steps"])
 
@@ -123,11 +126,15 @@ def test_less_of_the_parameter_and_a_budget_to_match_is_found_by_fitting_again(t
     [one if one in ("independent", "dp-hp") else pytest.param(one, marks=pytest.mark.thorough) for one in GOLDEN],
 )
 def test_every_generator_asks_with_the_shares_that_its_receipts_state(name: str, tmp_path: Path) -> None:
-    verdict = checked(golden(name), refit=True)
+    path = golden(name)
+    verdict = checked(path, refit=True)
+    if verdict.outcome is Outcome.UNKNOWN and not same_digits_here(name):
+        path = made_here(name, tmp_path)
+        verdict = checked(path, refit=True)
     assert verdict.ok, verdict.lines
     asked = "questions, their order, shares and receipts, and the model, fitted to the noisy answers again"
     assert asked in verdict.json["checked"]
-    again = replay(golden(name), tmp_path, refit=True)
+    again = replay(path, tmp_path / "again", refit=True)
     assert again.as_certified, again.lines
 
 

@@ -36,7 +36,9 @@ def test_a_fit_is_decided_by_its_own_answers_alone(name: str) -> None:
     for one, seed in ((first, 1), (second, 2)):
         (alone,) = fitted(name, (seed,), together=False)
         np.testing.assert_allclose(one.state()["weights"], alone.state()["weights"], atol=1e-3)
-        assert np.mean(one.sample(2000, seed=1) == alone.sample(2000, seed=1)) > 0.99
+        # Last bits, which depend on the processor, move a number of 200,000 levels by one or two.
+        apart = np.abs(one.sample(2000, seed=1) - alone.sample(2000, seed=1))
+        assert np.mean(apart <= 1e-4 * np.array(schema_for(name).sizes)) > 0.99
     assert np.abs(first.state()["weights"] - second.state()["weights"]).mean() > 1e-3
 
 
