@@ -30,6 +30,9 @@ from synth.privacy.answers import NoisyAnswer, of_kind
 from synth.privacy.table import PrivateTable
 from synth.progress import NullProgress, Progress
 from synth.rehearsal.questions import Question, read_question
+from synth.rehearsal.resolution import Resolution, unplaced_rows
+from synth.reports.interval_estimates import summed_numbers
+from synth.reports.measured import measured_tables
 from synth.reports.relations import State, relations_of
 from synth.schema import ModelledColumn, RunConfig, Schema
 from synth.schema.coded_conditions import holds
@@ -44,12 +47,19 @@ __all__ = ["REPLICATES", "Estimate", "Estimates", "estimate", "together", "writt
 Vector = NDArray[np.float64]
 Flags = NDArray[np.bool_]
 Codes = NDArray[np.int64]
+Resolutions = Mapping[str, Resolution]
 
 REPLICATES = 20
 """Second releases: their standard deviation has an error of about a sixth, which Student's distribution covers."""
 
 _LEAST_REPLICATES = 5
 _LEVEL = 0.95
+
+_WORTH_SAYING = 0.05
+"""Share of rows in unknown places from which an answer says so, and some questions have no interval."""
+
+_FAR = 0.05
+"""Part of a mean by which it must depend on these places for the answer to say so."""
 
 _MOST_TERMS = 100
 _SEPARATED = 20.0
@@ -96,6 +106,9 @@ class Estimates:
         The number of second releases behind the intervals; 0 if there are none.
     rows_per_unit : int
         The most rows of one unit; in second releases, a unit has copies of one row.
+    unplaced : float
+        Share of the rows, from 0 to 1, that lie somewhere in ranges that were counted as a whole, so that it is unknown
+        on which side of a constant of the question they are, or what they add to a mean.
     """
 
     question: str
@@ -104,6 +117,7 @@ class Estimates:
     unknown: tuple[tuple[str, str, str], ...]
     replicates: int
     rows_per_unit: int = 1
+    unplaced: float = 0.0
 
     @property
     def table(self) -> pd.DataFrame:
@@ -135,8 +149,16 @@ class Estimates:
                 f"95 % intervals for noise and sampling together, from {self.replicates} second releases; they are "
                 "about the population that the private rows are a sample of."
             )
+            if any(not one.low <= one.value <= one.high for one in self.numbers if math.isfinite(one.low)):
+                found.append("An interval corrects the mean error of releases, so a number may lie outside its own.")
             if self.rows_per_unit > 1:
                 found.append("The rows of one unit are assumed to be alike, so the intervals are rather too wide.")
+        if self.unplaced >= _WORTH_SAYING:
+            found.append(
+                f"{100 * self.unplaced:.0f} % of the rows lie close together in a range that was counted as a whole; "
+                "where in it they lie was not measured. "
+                + ("The intervals allow for any place." if self.replicates else "Treat the number as unknown.")
+            )
         if any(one.rows and not math.isfinite(one.value) for one in self.numbers):
             found.append(
                 "Undetermined: no row has the value, there are too few rows, a predictor depends on the others, or the "
@@ -164,6 +186,7 @@ class Estimates:
             unknown=tuple((one, other, why) for one, other, why in body["unknown"]),
             replicates=int(body["replicates"]),
             rows_per_unit=int(body["rows_per_unit"]),
+            unplaced=float(body.get("unplaced", 0.0)),
         )
 
 
@@ -245,7 +268,9 @@ class _Asked:
         if self.terms:
             return self._coefficients(codes)
         values, rows = np.full(len(self.groups), np.nan), np.zeros(len(self.groups))
-        for place, (group, mine) in enumerate(zip(self.groups, self._inside(codes), strict=True)):
+        numbers, inside = self._inside(codes)
+        for place, group in enumerate(self.groups):
+            mine = numbers[inside[place]]
             table = self.question.kind == "table"
             rows[place] = np.count_nonzero(mine == group[-1]) if table else len(mine)
             if not len(mine):
@@ -258,33 +283,123 @@ class _Asked:
                 values[place] = mine.mean()
         return values, rows
 
-    def compared(self, codes: Codes, released: Vector) -> Vector:
-        """Return what is compared between releases, shape (groups,): the number, or for a quantile a share.
+    def compared(self, codes: Codes, released: Vector, known: Resolutions) -> Vector:
+        """Return what is compared between releases, shape (2, groups): the least and the most that a number may be.
 
-        Quantiles of few values jump; the share of rows below the released quantile does not.
+        They differ where rows lie anywhere in ranges that were counted as a whole. Of a quantile it is, twice, the
+        share of rows below the released one, because quantiles of few values jump and this share does not.
         """
+        if self.question.kind in ("share", "table"):
+            return np.array(self._shares(codes, known))
         if self.question.kind != "quantile":
-            return self.estimated(codes)[0]
-        parts = zip(self._inside(codes), released, strict=True)
-        return np.array(
-            [(mine < at).mean() + 0.5 * (mine == at).mean() if len(mine) else math.nan for mine, at in parts]
-        )
+            values = self.estimated(codes)[0]
+            lower, higher = self._moved(codes, known)
+            return np.array([values - lower, values + higher])
+        numbers, inside = self._inside(codes)
+        parts = zip((numbers[own] for own in inside), released, strict=True)
+        below = [(mine < at).mean() + 0.5 * (mine == at).mean() if len(mine) else math.nan for mine, at in parts]
+        return np.array([below, below])
 
-    def interval(self, codes: Codes, released: Vector, said: Vector, whole: Vector) -> tuple[Vector, Vector]:
-        """Return the ends of the interval of every group, from the second releases and their model."""
+    def interval(
+        self, codes: Codes, released: Vector, said: Vector, whole: Vector, known: Resolutions
+    ) -> tuple[Vector, Vector]:
+        """Return the ends of the interval of every group.
+
+        Parameters
+        ----------
+        codes : array of shape (rows, columns)
+        released : array of shape (groups,)
+        said : array of shape (replicates, 2, groups)
+            What was compared of the second releases.
+        whole : array of shape (2, groups)
+            The same of their model.
+        known : mapping of str to Resolution
+        """
         errors = said - whole
         n = len(errors)
         far = float(stdtrit(n - 1, 0.5 + _LEVEL / 2)) * math.sqrt(1.0 + 1.0 / n) * errors.std(axis=0, ddof=1)
-        if self.question.kind != "quantile":
-            return released - errors.mean(axis=0) - far, released - errors.mean(axis=0) + far
+        middle = -errors.mean(axis=0)
+        if self.question.kind == "quantile":
+            return self._quantiles(codes, self.question.part - middle[0], far[0], known)
+        low, high = self.compared(codes, released, known) + middle + far * np.array([[-1.0], [1.0]])
+        least, most = self._possible
+        return np.clip(low, least, most), np.clip(high, least, most)
+
+    @property
+    def _possible(self) -> tuple[float, float]:
+        """The smallest and the largest number that there can be."""
+        if self.question.kind in ("share", "table"):
+            return 0.0, 1.0
+        if self.question.kind != "mean":
+            return -math.inf, math.inf
+        column = self.schema.modelled_column(self.question.column)
+        own = column.comparable_at(np.array([0, column.levels - 1, *range(column.levels, column.size)]))
+        return float(np.nanmin(own)), float(np.nanmax(own))
+
+    def _quantiles(self, codes: Codes, middle: Vector, far: Vector, known: Resolutions) -> tuple[Vector, Vector]:
+        """Return the quantiles at the ends of an interval of the level."""
+        own_codes = codes[:, self.schema.names.index(self.question.column)]
+        numbers, inside = self._inside(codes)
         ends = np.full((2, len(self.groups)), np.nan)
-        middle = self.question.part + errors.mean(axis=0)
-        for place, mine in enumerate(self._inside(codes)):
+        for place, own in enumerate(inside):
             levels = np.clip([middle[place] - far[place], middle[place] + far[place]], 0.0, 1.0)
-            if len(mine) and np.isfinite(levels).all():
+            mine = numbers[own]
+            if not len(mine) or not np.isfinite(levels).all():
+                continue
+            if self.question.column in known:
+                ends[:, place] = known[self.question.column].widened(mine, own_codes[own], (levels[0], levels[1]))
+            else:
                 ends[0, place] = np.quantile(mine, levels[0], method="inverted_cdf")
                 ends[1, place] = np.quantile(mine, levels[1], method="higher")
         return ends[0], ends[1]
+
+    def _shares(self, codes: Codes, known: Resolutions) -> tuple[Vector, Vector]:
+        """Return the smallest and the largest share of every group, wherever rows lie in ranges counted as a whole."""
+        column_of = dict(zip(self.schema.names, codes.T, strict=True))
+        either = np.broadcast_to(unplaced_rows(self.question.share, known, column_of), len(codes))
+        unsure = np.broadcast_to(unplaced_rows(self.question.where, known, column_of), len(codes))
+        looked, lowest, highest = self._looked(column_of), [], []
+        for group in self.groups:
+            mine = self._in_group(column_of, group)
+            told, not_told = self._told(column_of, group)
+            mine &= told | not_told
+            sure, added = (1.0 - unsure) * (mine & looked), unsure[mine].sum()
+            least, most = (sure * (1.0 - either))[told].sum(), sure[told].sum() + (sure * either)[not_told].sum()
+            of = sure.sum() + added
+            lowest.append(least / of if of else math.nan)
+            highest.append((most + added) / of if of else math.nan)
+        return np.array(lowest), np.array(highest)
+
+    def _moved(self, codes: Codes, known: Resolutions) -> tuple[Vector, Vector]:
+        """Return how much lower and higher the mean of every group may be, wherever rows lie in such ranges."""
+        found = np.zeros((2, len(self.groups)))
+        if self.question.kind == "mean" and self.question.column in known:
+            own = codes[:, self.schema.names.index(self.question.column)]
+            for place, inside in enumerate(self._inside(codes)[1]):
+                moved = known[self.question.column].moved(own[inside])
+                found[:, place] = np.array(moved) / max(np.count_nonzero(inside), 1)
+        return found[0], found[1]
+
+    def divided(self, codes: Codes, known: Resolutions) -> float:
+        """Return which share of the rows may lie on either side of a constant of the question's conditions."""
+        return float(np.mean(self._divided(codes, known)))
+
+    def _divided(self, codes: Codes, known: Resolutions) -> Vector:
+        column_of = dict(zip(self.schema.names, codes.T, strict=True))
+        share, where = (unplaced_rows(one, known, column_of) for one in (self.question.share, self.question.where))
+        return np.maximum(np.zeros(len(codes)), np.maximum(share, where))
+
+    def unplaced(self, codes: Codes, known: Resolutions) -> float:
+        """Return which share of the rows lies somewhere in a range that was counted as a whole, so that it matters."""
+        question, found = self.question, self._divided(codes, known)
+        if question.column in known:
+            own, values = codes[:, self.schema.names.index(question.column)], self.estimated(codes)[0]
+            if question.kind == "mean" and (np.sum(self._moved(codes, known), axis=0) > _FAR * np.abs(values)).any():
+                found = np.maximum(found, known[question.column].free(own))
+            elif question.kind == "quantile":
+                at = [("=", one) for one in values.tolist()]
+                found = np.maximum(found, known[question.column].unplaced_at(at, own))
+        return float(np.mean(found))
 
     def _looked(self, column_of: dict[str, Codes]) -> Flags:
         rows = len(next(iter(column_of.values())))
@@ -292,12 +407,24 @@ class _Asked:
             return np.ones(rows, bool)
         return holds(self.question.where, self._columns, column_of)[0]
 
-    def _inside(self, codes: Codes) -> list[Vector]:
-        """Return the numbers of the rows of every group; for a table, codes."""
+    def _told(self, column_of: dict[str, Codes], group: tuple[int, ...]) -> tuple[Flags, Flags]:
+        """Return which rows a share or a table counts in a group, and of which others it is the share."""
+        if self.question.share is not None:
+            return holds(self.question.share, self._columns, column_of)
+        told = column_of[self.question.column] == group[-1]
+        return told, ~told
+
+    def _in_group(self, column_of: dict[str, Codes], group: tuple[int, ...]) -> Flags:
+        inside = np.ones(len(next(iter(column_of.values()))), bool)
+        for name, code in zip(self.question.by, group, strict=False):
+            inside &= column_of[name] == code
+        return inside
+
+    def _inside(self, codes: Codes) -> tuple[Vector, list[Flags]]:
+        """Return the numbers of all rows, for a table codes, and which rows belong to every group."""
         question, schema = self.question, self.schema
         column_of = dict(zip(schema.names, codes.T, strict=True))
         looked = self._looked(column_of)
-        by = [column_of[name] for name in question.by]
         if question.share is not None:
             told, not_told = holds(question.share, self._columns, column_of)
             looked = looked & (told | not_told)
@@ -307,13 +434,7 @@ class _Asked:
         else:
             numbers = schema.modelled_column(question.column).comparable_at(column_of[question.column])
             looked = looked & np.isfinite(numbers)
-        found = []
-        for group in self.groups:
-            inside = looked.copy()
-            for own, code in zip(by, group, strict=False):
-                inside &= own == code
-            found.append(numbers[inside])
-        return found
+        return numbers, [looked & self._in_group(column_of, group) for group in self.groups]
 
     def _coefficients(self, codes: Codes) -> tuple[Vector, Vector]:
         """Return the coefficients of a regression over rows without missing cells, and how many rows they use."""
@@ -402,6 +523,8 @@ def estimate(
     and t Student's quantile with B - 1 degrees of freedom; with so few e_b, their own quantiles would give too short
     intervals. For a quantile, theta is the share of rows below the released one, and the ends are the quantiles of the
     released rows at the ends of that interval about its level (Woodruff 1952), because quantiles of few values jump.
+    Where rows may lie anywhere in a range that was counted as a whole, theta has a least and a most possible value, and
+    the interval reaches from the lower end of the one to the upper end of the other.
     What the model has lost cannot be lost again, so pairs of columns that were not measured, or that noise hides, get
     no interval.
     """
@@ -415,35 +538,57 @@ def estimate(
     receipts = [receipt for answer in answers for receipt in answer.receipts]
     # Questions of the run are about the table of people where these are kept whole; its columns are among them.
     names = config.asked.schema.names
-    states = relations_of(of_kind(answers, NoisyAnswer), receipts, names, rows=rows).states
+    sums = of_kind(answers, NoisyAnswer)
+    states = relations_of(sums, receipts, names, rows=rows).states
+    resolutions = _resolutions(asked, sums, codes)
     unknown = [tuple(_unknown(one.question, names, states)) for one in asked]
-    known = {one: values for one, (values, _), pairs in zip(asked, released, unknown, strict=True) if not pairs}
+    unplaced = [one.unplaced(codes, resolutions) for one in asked]
+    known = {
+        one: values
+        for one, (values, _), pairs in zip(asked, released, unknown, strict=True)
+        # A share allows for both sides; of which rows something else is computed is then unknown.
+        if not pairs and (one.question.kind in ("share", "table") or one.divided(codes, resolutions) < _WORTH_SAYING)
+    }
     again = {}
     if replicates and known:
-        again = _second_releases(fitted, config, known, rows, replicates, seed, progress or NullProgress())
+        again = _second_releases(fitted, config, known, resolutions, rows, replicates, seed, progress or NullProgress())
     found = []
-    for text, one, (values, counts), pairs in zip(questions, asked, released, unknown, strict=True):
+    for text, one, (values, counts), pairs, far in zip(questions, asked, released, unknown, unplaced, strict=True):
         none = np.full(len(values), np.nan)
-        low, high = one.interval(codes, values, *again[one]) if one in again else (none, none)
+        low, high = one.interval(codes, values, *again[one], resolutions) if one in again else (none, none)
         numbers = tuple(
             Estimate(words, float(value), float(first), float(last), int(count))
             for words, value, count, first, last in zip(one.words, values, counts, low, high, strict=True)
         )
         made = replicates if one in again else 0
-        found.append(Estimates(text, one.names, numbers, pairs, made, max(config.asked.schema.unit.rows_per_unit, 1)))
+        each = max(config.asked.schema.unit.rows_per_unit, 1)
+        found.append(Estimates(text, one.names, numbers, pairs, made, each, far))
     return tuple(found)
+
+
+def _resolutions(asked: Sequence[_Asked], sums: Sequence[NoisyAnswer], codes: Codes) -> dict[str, Resolution]:
+    """Return how finely the numbers in some questions were counted; means that have a noisy sum are known without."""
+    tables, summed, found = measured_tables(sums), summed_numbers(sums), dict[str, Resolution]()
+    for one in asked:
+        for name in one.question.columns:
+            place = one.schema.names.index(name)
+            known = Resolution.of(one.schema.modelled_column(name), tables, codes[:, place], summed=name in summed)
+            if known is not None:
+                found[name] = known
+    return found
 
 
 def _second_releases(
     fitted: Generator,
     config: RunConfig,
     asked: Mapping[_Asked, Vector],
+    known: Resolutions,
     rows: float,
     replicates: int,
     seed: int,
     progress: Progress,
 ) -> dict[_Asked, tuple[Vector, Vector]]:
-    """Return the numbers of second releases, shape (replicates, groups), and of their model, shape (groups,)."""
+    """Return what is compared of second releases, shape (replicates, 2, groups), and of their model, (2, groups)."""
     schema = config.schema
     n_rows = max(round(rows), 2)
     if schema.rows_are_public and schema.needs_number_of_units:
@@ -472,10 +617,10 @@ def _second_releases(
         again = replace(made, schema=schema, rows=config.rows, by_people=config.by_people, device="cpu")
         found = fit_and_sample(again, table, NullProgress(), predict=False)
         for one in asked:
-            said[one].append(one.compared(found.codes, asked[one]))
+            said[one].append(one.compared(found.codes, asked[one], known))
         progress.step(place, replicates)
     whole = np.concatenate(drawn)
-    return {one: (np.array(said[one]), one.compared(whole, released)) for one, released in asked.items()}
+    return {one: (np.array(said[one]), one.compared(whole, released, known)) for one, released in asked.items()}
 
 
 def _people_drawn(units: NDArray[np.int64], random: np.random.Generator) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

@@ -20,9 +20,12 @@ import synth
 from synth.cli.commands import main
 from synth.errors import ConfigError
 from synth.models.joint_model import MarkovRandomFieldFitter
+from synth.privacy.bins import Bins
 from synth.rehearsal import estimating
 from synth.rehearsal.estimating import Estimates, estimate
 from synth.rehearsal.questions import read_question
+from synth.rehearsal.resolution import Resolution
+from synth.reports.measured import MeasuredTable
 from synth.schema import (
     CategoryColumn,
     DateColumn,
@@ -213,15 +216,136 @@ def test_an_interval_of_a_quantile_is_where_the_shares_are_far_enough_apart() ->
     codes[:, 0] = np.arange(1000) % 100
     question = estimating._Asked.of(read_question("quantile 0.3 of income", SCHEMA), SCHEMA)
     released, _ = question.estimated(codes)
-    assert question.compared(codes, np.array([30.0])) == pytest.approx(0.305)
-    said = np.array([[0.55], [0.60], [0.65], [0.58], [0.62]])
+    np.testing.assert_allclose(question.compared(codes, np.array([30.0]), {}), 0.305)
+    said = np.array([[[one]] * 2 for one in (0.55, 0.60, 0.65, 0.58, 0.62)])
     off = said - 0.5
-    far = 2.7764 * np.sqrt(1.2) * off.std(ddof=1)
-    low, high = question.interval(codes, released, said, np.array([0.5]))
+    far = 2.7764 * np.sqrt(1.2) * off[:, 0].std(ddof=1)
+    low, high = question.interval(codes, released, said, np.array([0.5]), {})
     np.testing.assert_allclose([low[0], high[0]], [100 * (0.4 - far), 100 * (0.4 + far)], atol=1.01)
     # Beyond the last row there is nothing: the end is that of the rows.
-    low, high = question.interval(codes, released, said + 0.9, np.array([0.5]))
+    low, high = question.interval(codes, released, said + 0.9, np.array([0.5]), {})
     assert high[0] == 99
+
+
+def in_tens(zeros: int = 0, *, summed: bool = False) -> tuple[np.ndarray, dict[str, Resolution]]:
+    """Incomes of 0 to 99, counted in tens, spread evenly in each, as a release spreads them; more in the first ten."""
+    incomes = np.concatenate([np.arange(1000) % 100, np.arange(zeros) % 10])
+    codes = np.stack([np.arange(len(incomes)) % column.n_values for column in SCHEMA.modelled], axis=1)
+    codes[:, 0] = incomes
+    income = SCHEMA.modelled_column("income")
+    bins = Bins.of_codes(np.append(np.arange(101) // 10, [11, 12]))
+    table = MeasuredTable(("income",), (bins,), np.zeros(13), 1.0, "tens")
+    found = Resolution.of(income, [table], codes[:, 0], summed=summed)
+    assert found is not None
+    return codes, {"income": found}
+
+
+@pytest.mark.parametrize(
+    ("comparison", "divided"),
+    [
+        ("income = 0", True),
+        ("income <> 9", True),
+        ("income < 0", False),
+        ("income < 1", True),
+        ("income >= 10", False),
+        ("income <= 9", False),
+        ("income > 8", True),
+        ("income BETWEEN 10 AND 95", False),
+        ("income BETWEEN 5 AND 95", True),
+        ("income IN (40, 3)", True),
+        ("income = 999", False),
+        ("NOT (region = 'north' OR income = 4)", True),
+        ('income > "net worth"', False),
+        ("income IS NULL", False),
+    ],
+)
+def test_which_comparisons_divide_a_range_that_was_counted_as_a_whole(comparison: str, divided: bool) -> None:
+    codes, known = in_tens(9000)
+    asked = estimating._Asked.of(read_question(f"share of {comparison}", SCHEMA), SCHEMA)
+    assert (asked.divided(codes, known) > 0.5) == divided
+    assert asked.divided(codes, {}) == 0
+
+
+def test_places_of_rows_that_are_spread_as_smoothly_as_their_neighbours_are_known() -> None:
+    codes, known = in_tens()
+    for text in ("share of income < 55", "median income", "mean income"):
+        asked = estimating._Asked.of(read_question(text, SCHEMA), SCHEMA)
+        assert asked.unplaced(codes, known) < 0.02
+    assert Resolution.of(SCHEMA.modelled_column("region"), [], codes[:, 3]) is None
+    assert Resolution.of(SCHEMA.modelled_column("income"), [], codes[:, 0]) is None
+
+
+@pytest.mark.parametrize(
+    ("question", "low", "high"),
+    [
+        ("share of income = 0", 0.0, 0.91),
+        ("share of income > 0", 0.09, 1.0),
+        ("share of income >= 10", 0.09, 0.09),
+        ("share of smoker = 'yes' where income >= 5", 0.09 * 0.5, 1 - 0.09 * 0.5),
+        ("mean income", 4.95, 4.95 + 0.91 * 9),
+        ("median income", 0, 9),
+        ("quantile 0.95 of income", 49, 51),
+    ],
+)
+def test_an_interval_allows_for_any_place_in_a_range_that_was_counted_as_a_whole(
+    question: str, low: float, high: float
+) -> None:
+    """Nine tenths of the rows are in the first ten, and may all be zeros; there is no noise."""
+    codes, known = in_tens(9000)
+    asked = estimating._Asked.of(read_question(question, SCHEMA), SCHEMA)
+    released, _ = asked.estimated(codes)
+    compared = asked.compared(codes, released, known)
+    ends = asked.interval(codes, released, np.tile(compared, (5, 1, 1)), compared, known)
+    np.testing.assert_allclose(np.ravel(ends), [low, high], atol=0.02 * max(1.0, high))
+    compared = asked.compared(codes, released, {})
+    without = asked.interval(codes, released, np.tile(compared, (5, 1, 1)), compared, {})
+    assert without[1] - without[0] <= 1, "all of the width is due to places"
+
+
+def test_a_mean_that_has_a_noisy_sum_is_known_wherever_rows_lie() -> None:
+    codes, known = in_tens(9000, summed=True)
+    asked = estimating._Asked.of(read_question("mean income", SCHEMA), SCHEMA)
+    released, _ = asked.estimated(codes)
+    compared = asked.compared(codes, released, known)
+    low, high = asked.interval(codes, released, np.tile(compared, (5, 1, 1)), compared, known)
+    assert low == pytest.approx(released)
+    assert high == pytest.approx(released)
+
+
+def test_many_zeros_in_one_bin_are_within_the_interval_of_a_bundle(tmp_path: Path) -> None:
+    random = np.random.default_rng(4)
+    incomes = np.where(random.random(1500) < 0.8, 0, random.integers(1, 30_001, 1500))
+    (tmp_path / "table.csv").write_text("income\n" + "".join(f"{one}\n" for one in incomes), encoding="utf-8")
+    config = {
+        "account": "incomes",
+        "unit": {"protects": "person", "rows_per_unit": 1},
+        "row_count": "private",
+        "people_at_most": 5000,
+        "budget": {"epsilon": 20.0, "delta": 1e-6},
+        "generator": {"name": "independent"},
+        "rows": 1500,
+        "columns": {"income": {"type": "number", "low": 0, "high": 30_000, "step": 1, "fallback": 0}},
+    }
+    (tmp_path / "run.yaml").write_text(json.dumps(config), encoding="utf-8")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("HERMITAGE_HOME", str(tmp_path / "home"))
+        run = synth.run(synth.load_config(tmp_path / "run.yaml"), tmp_path / "release", table=tmp_path / "table.csv")
+    asked = ("share of income = 0", "median income", "mean income where income > 100", "share of income >= 15000")
+    zeros, middle, rich, half = estimate(run.bundle, *asked, replicates=5)
+    for found, truth in ((zeros, np.mean(incomes == 0)), (middle, 0.0)):
+        (one,) = found.numbers
+        assert one.low - 0.01 <= truth <= one.high + 0.01
+        assert one.value != pytest.approx(truth, abs=0.3)
+        assert 0.7 < found.unplaced < 0.9
+        assert "of the rows lie close together in a range that was counted as a whole" in found.lines[-1]
+        assert "The intervals allow for any place." in found.lines[-1]
+    assert rich.replicates == 0
+    assert np.isnan(rich.numbers[0].low)
+    assert "Treat the number as unknown." in rich.lines[-1]
+    (one,) = half.numbers
+    assert one.high - one.low < 0.2
+    assert not any("close together" in line for line in half.lines)
+    assert Estimates.from_dict(zeros.to_dict()) == zeros
 
 
 def test_intervals_of_coefficients() -> None:
