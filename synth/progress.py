@@ -8,10 +8,22 @@ from typing import Protocol, runtime_checkable
 
 from synth.errors import ConfigError, DiskFullError, RunCancelledError
 
-__all__ = ["NullProgress", "OnStep", "Progress", "ProgressSink", "StoredProgress", "TellsOwner", "unwatched"]
+__all__ = [
+    "OWNER_PHASE",
+    "NullProgress",
+    "OnStep",
+    "Progress",
+    "ProgressSink",
+    "StoredProgress",
+    "TellsOwner",
+    "unwatched",
+]
 
 OnStep = Callable[[int, int], None]
 """Told now and then how many steps are done, and of how many; may raise to stop."""
+
+OWNER_PHASE = "Reporting to the owner"
+"""The last phase of a run. Its bundle is sealed by then and holds, and is kept if the run is stopped."""
 
 UPDATE_SECONDS = 0.5
 AWAY_SECONDS = 5.0

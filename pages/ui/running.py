@@ -17,9 +17,10 @@ from pages.ui.session import ANOTHER_RUN, application, draft
 from pages.ui.words import add_row_worth, amount, note, plain, row_note, row_worth
 from synth.bundle.verify import Limits
 from synth.estimators import describe
+from synth.progress import OWNER_PHASE
 from synth.reports.drawing import COLOURS
 from synth.reports.figures import MAXIMUM_POINTS
-from synth.services.course import OWNER_PHASE, Course
+from synth.services.course import Course
 from synth.services.devices import working_device
 from synth.services.views import RunState, RunView
 from synth.store import Work, WorkState
@@ -204,12 +205,16 @@ def course_of(run: RunView) -> Course:
 
 
 def _what_stopping_costs(run: RunView) -> str:
+    if run.phase == OWNER_PHASE:
+        return "The synthetic table and its certificate are kept. Only your own report is left out."
     if run.spent:
         return f"The table was read, so {amount(run.epsilon)} stays spent. Nothing made so far is kept."
     return f"Nothing has been read yet: {amount(run.epsilon)} is freed unless it is spent first."
 
 
 def _stop_words(run: RunView) -> str:
+    if run.phase == OWNER_PHASE:
+        return "Finish without my report"
     if run.spent:
         return f"Stop the run (the {amount(run.epsilon)} stays spent)"
     return f"Cancel (the {amount(run.epsilon)} is freed unless it is spent first)"

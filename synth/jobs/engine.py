@@ -22,6 +22,7 @@ from typing import Protocol
 
 from synth.errors import JobError
 from synth.ledger.ledger import STAYED_SPENT, WAS_FREED, Ledger
+from synth.progress import OWNER_PHASE
 from synth.store import ChargeState, Store, Work, WorkKind, WorkState
 from synth.system.machine import this_host
 from synth.vault.kept_answers import answers_path, forget_answers, sweep_answers
@@ -285,8 +286,8 @@ class Engine:
             return self._watch.unchanged(work.id, work.started) > START_SECONDS
         if state is WorkerState.DEAD:
             return True
-        if work.cancel_requested is None:
-            return False
+        if work.cancel_requested is None or work.phase == OWNER_PHASE:
+            return False  # what is sealed is kept, so the worker ends the run itself, after the step it is at
         return self._watch.unchanged(work.id, work.cancel_requested) > CANCEL_SECONDS and self._workers.cancel(work)
 
     def _close_lost(self, work: Work) -> None:

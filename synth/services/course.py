@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import math
 
-__all__ = ["OWNER_PHASE", "Course"]
+from synth.progress import OWNER_PHASE
 
-OWNER_PHASE = "Reporting to the owner"
+__all__ = ["Course"]
 
 _STAGES = {
     "": "try",

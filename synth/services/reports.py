@@ -23,7 +23,7 @@ from synth.estimators import DrawnRows, rows_as_asked
 from synth.generators.protocol import ReleasedModel
 from synth.privacy.receipt import Receipt
 from synth.privacy.table import PrivateTable
-from synth.progress import NullProgress, Progress
+from synth.progress import OWNER_PHASE, NullProgress, Progress
 from synth.reports.code_tables import CodeTable, UnitRows
 from synth.reports.document import owner_document
 from synth.reports.evidence import OwnerOnlyEvidence, evidence_from_dict
@@ -33,7 +33,6 @@ from synth.reports.registry import renewal_called, renewals, reports
 from synth.reports.report import OwnerRows, Remade, Renewal, Report, StandInPart, TestRows
 from synth.schema import RunConfig
 from synth.services import run_folder
-from synth.services.course import OWNER_PHASE
 from synth.services.incidents import record_incident
 from synth.services.installation import Installation
 from synth.services.pipeline import fit_and_sample, fit_and_sample_together, fits_together

@@ -8,15 +8,14 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
-from synth.errors import JobError, LedgerError, SynthError, TableError
+from synth.errors import JobError, LedgerError, RunCancelledError, SynthError, TableError
 from synth.ledger.charging import OTHER_THAN_RESERVED, charge_in, require_as_reserved, require_open
 from synth.ledger.notes import WENT_ON, WENT_ON_ELSEWHERE
 from synth.privacy.table import PrivateTable
-from synth.progress import Progress
+from synth.progress import OWNER_PHASE, Progress
 from synth.schema import RunConfig, parse_config
 from synth.services import run_folder
 from synth.services.access import require_still_owner
-from synth.services.course import OWNER_PHASE
 from synth.services.devices import CONTINUED_ON_CPU, DeviceChoice, planned_device
 from synth.services.finding import finding_of
 from synth.services.incidents import record_incident
@@ -128,11 +127,11 @@ def report_to_owner(
         timer.hide()
         try:
             build_owner_report(installation, run, config, timer)
-        except SynthError:
-            raise
-        except KeyboardInterrupt:
+        except (RunCancelledError, KeyboardInterrupt):
             # The bundle is paid for and holds: whoever does not wait for the report gives up the report alone.
             timer.phase("Reporting was stopped")
+        except SynthError:
+            raise
         except Exception as error:
             # The bundle is sealed: how the run ends must not depend on exact rows.
             record_incident(error)

@@ -24,6 +24,7 @@ from synth.jobs import LocalEngine, processes
 from synth.jobs import engine as shared
 from synth.ledger.ledger import Ledger
 from synth.privacy.accounting import PrivacyBudget
+from synth.progress import OWNER_PHASE
 from synth.schema import Neighbours, PrivacyUnit
 from synth.store import Account, ChargeState, EventKind, Run, Store, WorkState, now
 from synth.system.machine import cores, this_host
@@ -467,8 +468,13 @@ def test_a_worker_that_does_not_listen_is_killed(
     engine.submit(run.id)
     pid = until_working(store, run).pid
     assert pid is not None
-    assert engine.cancel(run.id) is WorkState.RUNNING
     monkeypatch.setattr(shared, "CANCEL_SECONDS", -1.0)
+    # What is sealed is kept: the owner's report may take as long as its step.
+    store.work.note_progress(run.id, phase=OWNER_PHASE, step=0, steps=0, losses=())
+    assert engine.cancel(run.id) is WorkState.RUNNING
+    assert engine.state(run.id) is WorkState.RUNNING
+    assert psutil.pid_exists(pid)
+    store.work.note_progress(run.id, phase="Working", step=0, steps=0, losses=())
     assert engine.state(run.id) is WorkState.CANCELLED
     assert not psutil.pid_exists(pid)
     assert charge_state(store, run) is ChargeState.FAILED_SPENT

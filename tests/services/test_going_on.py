@@ -37,7 +37,7 @@ from synth.privacy.answers import of_kind
 from synth.privacy.more.perturbed_rows import PerturbedRows
 from synth.privacy.more.training_steps import NoisySteps
 from synth.privacy.selection import Selection
-from synth.progress import NullProgress
+from synth.progress import NullProgress, StoredProgress
 from synth.reports import holdout
 from synth.schema import RunConfig, config_to_yaml, parse_config
 from synth.schema.documents import read_mapping
@@ -523,6 +523,25 @@ def test_a_run_that_waits_to_go_on_can_be_cancelled_and_stays_spent(
     assert run.message == "The run was cancelled. Its budget had already been spent, so it stays spent."
     assert application.ledger.charges_of(run_id)[0].state is ChargeState.FAILED_SPENT
     assert not answers_path(application.settings.home, run_id).exists()
+
+
+@pytest.mark.usefixtures("without_trial")
+def test_a_run_that_is_cancelled_during_the_owners_report_keeps_its_release(
+    application: Application, config: RunConfig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run_id, report = begun(application, config), runs.build_owner_report
+
+    def cancelled(*arguments: Any) -> None:
+        application.store.work.request_cancel(run_id)
+        report(*arguments)
+
+    monkeypatch.setattr(runs, "build_owner_report", cancelled)
+    carry_out(application.installation, run_id, StoredProgress(application.store.work, run_id, interval=0.0))
+    assert application.store.runs[run_id].state is WorkState.REPORTED
+    assert application.ledger.charges_of(run_id)[0].state is ChargeState.SPENT
+    folder = application.installation.folder(run_id)
+    assert verify(folder / "bundle.zip").ok
+    assert not (folder / "owner" / "report.json").exists()
 
 
 @pytest.mark.thorough
