@@ -57,6 +57,7 @@ def account_cards(accounts: list[AccountView]) -> None:
             "people": [view.name for view in accounts],
             "protects": [view.unit_sentence or "not yet declared" for view in accounts],
             "epsilon spent (composed)": [view.epsilon_spent for view in accounts],
+            "at delta": [f"{view.delta_spent:g}" if view.epsilon_spent else "" for view in accounts],
             "epsilon spent (simple sum)": [view.epsilon_simple_sum for view in accounts],
             "limit on epsilon": ["none" if view.epsilon_cap is None else amount(view.epsilon_cap) for view in accounts],
             "releases": [view.releases for view in accounts],

@@ -85,7 +85,7 @@ def spent(synth: Synth) -> str:
     told = synth("account", "town")
     if told.returncode == 2 and "There is no account 'town'" in told.stderr:
         return "0"
-    return told.stdout.split("epsilon ")[1].split(" spent")[0]
+    return told.stdout.split("epsilon ")[1].split(" ")[0]
 
 
 def test_a_run_writes_its_files_verifies_and_replays(
@@ -237,7 +237,7 @@ def test_a_cell_is_said_to_be_one_and_what_it_is_worth_for_a_row(synth: Synth, c
     of_row = json.loads(Path("release/certificate.json").read_text())["row_epsilon"]
     assert 4 < of_row <= 6.001
     assert f"epsilon 2 for one cell, {of_row:.6g} for a row with the same label, delta 1e-05" in done.stdout
-    assert "epsilon 2 for one cell spent in total." in done.stdout
+    assert "epsilon 2 for one cell at delta 1e-05 spent in total." in done.stdout
     assert f"epsilon 2 for one cell, {of_row:.6g} for a row with the same label  delta 1e-05" in synth("ledger").stdout
     told = synth("account", json.loads(Path("release/certificate.json").read_text())["account"]).stdout
     assert f"epsilon 2 for one cell, {of_row:.6g} for a row with the same label, at delta 1e-05." in told
@@ -269,6 +269,57 @@ def test_where_nothing_can_be_written_nothing_is_charged(synth: Synth, config: P
         assert refused.returncode == 2, (asked, refused.stderr)
         assert "Nothing can be written to the folder" in refused.stderr, asked
     assert spent(synth) == "0"
+
+
+@pytest.mark.parametrize(
+    ("typed", "said"),
+    [
+        (("compare", "nowhere"), "There is no folder 'nowhere'. Check the path."),
+        (("report", "nowhere"), "There is no folder 'nowhere'. Check the path."),
+        (("report", "."), "is not a folder that synth run wrote"),
+        (("account", "a" * 130), "The account has a name of 130 characters; at most 120 are allowed."),
+    ],
+)
+def test_a_slip_at_the_keyboard_is_one_sentence(synth: Synth, config: Path, typed: tuple[str, ...], said: str) -> None:
+    refused = synth(*typed)
+    assert (refused.returncode, said in refused.stderr) == (2, True), refused.stderr
+    assert spent(synth) == "0"
+
+
+@pytest.mark.parametrize(
+    ("typed", "said"),
+    [
+        (("run", "town.yaml", "--rows", "0"), "argument --rows: must be at least 1"),
+        (("app", "--port", "99999"), "a port is a number from 1 to 65535"),
+    ],
+)
+def test_a_number_out_of_range_is_refused_as_an_option(
+    synth: Synth, config: Path, typed: tuple[str, ...], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit, match="2"):
+        synth(*typed)
+    assert said in capsys.readouterr().err
+    assert spent(synth) == "0"
+
+
+def test_a_file_as_the_home_is_said(synth: Synth, config: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for home in (config, config / "home"):
+        monkeypatch.setenv("HERMITAGE_HOME", str(home))
+        refused = synth("account", "town")
+        assert (refused.returncode, refused.stderr) == (
+            2,
+            f"synth: HERMITAGE_HOME: '{home.name}' is not a folder. Name a folder.\n",
+        )
+
+
+@pytest.mark.usefixtures("without_trial")
+def test_totals_say_at_which_delta_and_a_large_one_is_warned_of(synth: Synth, config: Path) -> None:
+    small = synth("run", config, "--out", "small", "--no-owner-report")
+    assert "epsilon 2 at delta 1e-05 spent in total." in small.stdout
+    assert "with so large a delta" not in small.stdout + small.stderr
+    large = synth("run", config, "--out", "large", "--no-owner-report", "--delta", "0.01", "--epsilon", "1")
+    assert "Delta 0.01 is not below 1 / 200: with so large a delta" in large.stdout + large.stderr
+    assert " at delta 0.01 spent in total." in large.stdout
 
 
 @pytest.mark.usefixtures("without_trial")

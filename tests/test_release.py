@@ -124,6 +124,9 @@ def test_a_dataframe_goes_in_and_a_verified_one_comes_out(
     assert release.sample(7, seed=3).equals(release.sample(7, seed=3))
     with pytest.raises(InputError, match="Draw at least one row"):
         release.sample(0)
+    for number in (2.5, "7", True):
+        with pytest.raises(InputError, match="a whole number"):
+            release.sample(number)
     with Application.from_environment() as application:
         assert application.account("clinic") == spent, "to draw costs nothing"
         application.set_cap("clinic", 2.5, 1e-5)

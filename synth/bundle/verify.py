@@ -398,7 +398,7 @@ def verdict_of(findings: Findings, *, key_given: bool) -> Verdict:
     if fingerprint is not None:
         lines.append(f"Signed by the key with fingerprint {fingerprint}.")
     nothing = not (findings.checked or findings.failures)
-    if not key_given and not nothing:
+    if fingerprint is not None and not key_given and not nothing:
         lines.append(
             "Signer not checked: compare this fingerprint with the owner's, or give the owner's key, on the Start page "
             "or with synth verify --public-key."

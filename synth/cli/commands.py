@@ -47,14 +47,22 @@ _NO_LOOK = "do not say what is not as declared in the rows; nothing is recorded 
 _AS_DECLARED = "go on even if most lines, or most cells of a column, are not as declared and will be lost"
 _FORCE = "allow a folder that is not empty"
 
+
+def _at_least_one(text: str) -> int:
+    number = int(text)
+    if number < 1:
+        raise argparse.ArgumentTypeError(f"must be at least 1, got {number}")
+    return number
+
+
 _CONFIG_OPTIONS: tuple[tuple[str, Callable[[str], object], str, str], ...] = (
     ("--table", str, "PATH", "the private table, or a quoted pattern for several files with the same header"),
     ("--test-table", str, "PATH", "rows of other people, for the owner's report only"),
     ("--epsilon", float, "E", "how much one unit may change what is published; smaller protects more"),
     ("--delta", float, "D", "the chance that the guarantee may fail; keep it far below 1 / number of people"),
     ("--generator", str, "NAME", "another generator, with its default options; synth generators lists them"),
-    ("--rows", int, "N", "how many synthetic rows to make; a public number"),
-    ("--people", int, "N", "how many people to make instead, each with one or several rows; a public number"),
+    ("--rows", _at_least_one, "N", "how many synthetic rows to make; a public number"),
+    ("--people", _at_least_one, "N", "how many people to make instead, each with one or several rows; a public number"),
     ("--account", str, "A", "the people the rows are about; the ledger adds up what is spent on them"),
     ("--device", str, "D", "where to compute: auto, cpu or cuda"),
     ("--seed", int, "S", "public seed of training and sampling; the privacy noise has no seed"),
@@ -428,10 +436,7 @@ def _compare(parsed: argparse.Namespace) -> int:
     from synth.services import run_folder
 
     with open_application() as application:
-        ids = [
-            str(run_folder.read_json(Path(folder) / "owner" / "run.json").get("run_id")) for folder in parsed.folders
-        ]
-        found = application.compare(ids)
+        found = application.compare([run_folder.run_in(Path(folder)) for folder in parsed.folders])
     say(*found.lines)
     return 0
 

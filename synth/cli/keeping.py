@@ -40,6 +40,13 @@ def open_application() -> Application:
 _PACKAGE = Path(__file__).resolve().parents[1]
 
 
+def _port(text: str) -> int:
+    number = int(text)
+    if not 0 < number < 65_536:
+        raise argparse.ArgumentTypeError(f"a port is a number from 1 to 65535, got {number}")
+    return number
+
+
 def _app(parsed: argparse.Namespace) -> int:
     if not is_installed("streamlit"):
         raise ModuleNotFoundError(name="streamlit")  # the message says what to install
@@ -357,7 +364,7 @@ def add_keeping_commands(commands: argparse._SubParsersAction[argparse.ArgumentP
     approvals.add_argument("--because", metavar="TEXT", default="", help="the reason; it is kept with the decision")
 
     app = add_command(commands, "app", "open the app in a browser; needs the extra 'app'", _app)
-    app.add_argument("--port", type=int, default=8501, metavar="N", help="the port on this machine (default 8501)")
+    app.add_argument("--port", type=_port, default=8501, metavar="N", help="the port on this machine (default 8501)")
     words = "the folder for keys, tables and ledger, instead of HERMITAGE_HOME"
     app.add_argument("--home", metavar="DIR", help=words)
     app.add_argument("--no-browser", action="store_true", help="start the server without opening a browser")

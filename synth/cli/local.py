@@ -28,7 +28,7 @@ from synth.rehearsal.grid import Grid, GridRehearsal
 from synth.rehearsal.rehearsals import OpenStandIn, Rehearsal, Rehearsals
 from synth.rehearsal.simulation import Simulation, simulated_table
 from synth.reports.registry import renewals
-from synth.schema import RunConfig
+from synth.schema import RunConfig, default_delta
 from synth.services import run_folder
 from synth.services.checking_again import check_again
 from synth.services.course import Course
@@ -190,6 +190,12 @@ def run_locally(
                 f"The account '{config.account}' has no cap. To set one, use synth account NAME --epsilon-cap E "
                 "--delta-cap D."
             )
+        people = config.schema.number_of_units or config.people_at_most or 0
+        if config.delta * people >= 1:
+            tell(
+                f"Delta {config.delta:g} is not below 1 / {people:,}: with so large a delta a release may contain "
+                f"somebody's row as it is. Use {default_delta(people):g} or less."
+            )
         losses: list[str] = []
         run = application.reserve(
             as_stored(config, rows), table_id=stored[0], test_table_id=stored[1], reading=kept_reading(reading, losses)
@@ -287,9 +293,9 @@ def owner_report_again(folder: str | Path, *, say: Say, **options: str | bool | 
         if renewal.check is not None:
             renewal.check(amount)
     target = path_of(folder, "the run")
-    body = run_folder.read_json(target / "owner" / "run.json")
+    run_id = run_folder.run_in(target)
     with Application.for_local_user() as application:
-        run = application.store.runs[str(body.get("run_id"))]
+        run = application.store.runs[run_id]
         if run.table_id is None or application.store.tables[run.table_id].state is not TableState.STORED:
             raise JobError("The private table of this run was deleted. Use --keep-table with the next run.")
         config = application.config_of(run.id)
@@ -440,7 +446,7 @@ def _deliver(application: Application, run_id: str, out: Path | None, *, owner_r
         f"certificate {identity}.",
         *_kept(folder),
         *(() if reported else ("There is no owner's report: it was stopped, or failed. The release is complete.",)),
-        f"Account '{view.name}': epsilon {view.epsilon_spent:.4g}{cell_words(worth)} spent in total.",
+        f"Account '{view.name}': epsilon {view.epsilon_spent:.4g}{cell_words(worth)}{view.at_delta} spent in total.",
     )
     return RunResult(folder, run_id, certificate["epsilon"], certificate["delta"], identity, lines, table_names=names)
 

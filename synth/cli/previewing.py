@@ -112,9 +112,10 @@ def preview_locally(
                 preview = carry_out(
                     application.installation, work_id, StoredAndSpokenProgress(store.work, work_id, tell)
                 )
+        account = application.account(config.account)
         tell(
-            f"Spent in total on '{config.account}': epsilon {application.account(config.account).epsilon_spent:.4g}. A "
-            "release states this preview together with its own budget; for at most "
+            f"Spent in total on '{config.account}': epsilon {account.epsilon_spent:.4g}{account.at_delta}. A release "
+            "states this preview together with its own budget; for at most "
             f"{config.epsilon:g} in all, run it with --epsilon {plan.epsilon_left:g}."
         )
     return preview

@@ -12,6 +12,7 @@ from contextlib import nullcontext
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
+from numbers import Integral
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, Literal, NoReturn, Self
 from uuid import uuid4
@@ -368,10 +369,12 @@ class Release:
         Raises
         ------
         InputError
-            If nothing was fitted yet, or ``n`` is too large.
+            If nothing was fitted yet, or ``n`` is no such number or too large.
         """
         if not hasattr(self, "bundle_"):
             raise InputError("Nothing has been released yet. Call fit first.")
+        if n is not None and (isinstance(n, bool) or not isinstance(n, Integral)):
+            raise InputError("n is how many rows or people to draw: a whole number.")
         self._draws += seed is None
         chosen = self._config.seed + self._draws if seed is None else seed
         drawn = in_own_words(drawn_table, self.bundle_, rows=self._config.rows if n is None else n, seed=chosen)

@@ -530,6 +530,9 @@ def estimate(
     """
     if replicates and replicates < _LEAST_REPLICATES:
         raise ConfigError(f"Intervals need at least {_LEAST_REPLICATES} second releases. Use 0 for no intervals.")
+    for text in questions:
+        if not isinstance(text, str):
+            raise ConfigError(f"A question is a text, such as 'mean income by sex', not {type(text).__name__}.")
     fitted, config, answers, rows = saved_generator(bundle)
     schema = config.schema
     asked = [_Asked.of(read_question(text, schema), schema) for text in questions]

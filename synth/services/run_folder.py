@@ -12,7 +12,7 @@ from typing import Any, BinaryIO
 from uuid import UUID, uuid4
 
 from synth.bundle.archive import linked_in
-from synth.errors import JobError
+from synth.errors import InputError, JobError
 from synth.system.settings import Settings
 from synth.vault.kept_answers import forget_answers
 
@@ -94,6 +94,24 @@ def clear(settings: Settings, run_id: str) -> None:
     for path in (folder / "owner").glob("*.json*"):
         path.unlink(missing_ok=True)
     forget_answers(settings.home, run_id)
+
+
+def run_in(folder: Path) -> str:
+    """Return the id of the run whose results are in a folder.
+
+    Raises
+    ------
+    InputError
+        If there is no such folder, or it is none of a run.
+    JobError
+        If its file is damaged.
+    """
+    if not folder.is_dir():
+        raise InputError(f"There is no folder '{folder.name}'. Check the path.")
+    known = folder / "owner" / "run.json"
+    if not known.exists():
+        raise InputError(f"'{folder.name}' is not a folder that synth run wrote: it has no owner/run.json.")
+    return str(read_json(known).get("run_id"))
 
 
 def read_json(path: Path) -> dict[str, Any]:

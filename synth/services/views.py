@@ -161,9 +161,10 @@ class Plan:
 class AccountView:
     """A group of people and what has been spent on them.
 
-    ``epsilon_spent`` composes all charges exactly, at the delta of the cap or else the largest delta of a charge;
-    ``epsilon_simple_sum`` adds the epsilons. If single cells are protected, both are for one cell, and ``row_worth`` is
-    the plain sum of epsilon and delta of all charges for replacing a whole row by one with the same label.
+    ``epsilon_spent`` composes all charges exactly, at ``delta_spent``: the delta of the cap or else the largest of a
+    charge. So a charge with a larger delta may lower it. ``epsilon_simple_sum`` adds the epsilons. If single cells are
+    protected, both are for one cell, and ``row_worth`` is the plain sum of epsilon and delta of all charges for
+    replacing a whole row by one with the same label.
     A ``frozen`` account cannot be charged until its ledger is accepted.
     """
 
@@ -173,6 +174,7 @@ class AccountView:
     epsilon_cap: float | None
     delta_cap: float | None
     epsilon_spent: float
+    delta_spent: float
     epsilon_simple_sum: float
     releases: int
     notes: tuple[str, ...] = ()
@@ -180,12 +182,18 @@ class AccountView:
     frozen: bool = False
 
     @property
+    def at_delta(self) -> str:
+        """The delta of the total, in words; empty where it is 0 or nothing was spent."""
+        return f" at delta {self.delta_spent:g}" if self.delta_spent and self.epsilon_spent else ""
+
+    @property
     def lines(self) -> tuple[str, ...]:
         """What was spent, as lines of text."""
         cap = "no cap" if self.epsilon_cap is None else f"cap {self.epsilon_cap:g} at delta {self.delta_cap:g}"
         spent = (
-            f"{self.name}: epsilon {self.epsilon_spent:.4g} spent ({cap}), simple sum {self.epsilon_simple_sum:.4g}, "
-            f"{numbered(self.releases, 'release')}. {self.unit_sentence or 'Its people are not described yet'}."
+            f"{self.name}: epsilon {self.epsilon_spent:.4g}{self.at_delta} spent ({cap}), simple sum "
+            f"{self.epsilon_simple_sum:.4g}, {numbered(self.releases, 'release')}. "
+            f"{self.unit_sentence or 'Its people are not described yet'}."
         )
         if self.row_worth is None:
             return (spent,)
@@ -204,6 +212,7 @@ def account_view(account: Account, rows: Sequence[Charge], ledger: Ledger, store
         epsilon_cap=account.epsilon_cap,
         delta_cap=account.delta_cap,
         epsilon_spent=spent.epsilon,
+        delta_spent=spent.delta,
         epsilon_simple_sum=spent.simple_epsilon,
         releases=spent.releases,
         notes=ledger.notes(account.id),

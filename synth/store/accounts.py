@@ -248,8 +248,8 @@ def _owned(account: Account, owner: str | None) -> Account:
     return account
 
 
-def display_name(text: str, *, what: str) -> str:
-    """Return a typed name in its one form, with at most 120 characters.
+def display_name(text: str, *, what: str, cut: bool = False) -> str:
+    """Return a typed name in its one form.
 
     It is for display only, and never used as a path.
 
@@ -259,13 +259,19 @@ def display_name(text: str, *, what: str) -> str:
         What was typed, or the name of an uploaded file.
     what : str
         What the name is for, used in the error: ``"The account"``.
+    cut : bool
+        Keep the first 120 characters of a longer name, such as that of a file; otherwise it is refused.
 
     Raises
     ------
     InputError
-        If nothing printable is left.
+        If nothing printable is left, or it is too long.
     """
-    name = one_form(text)[:MAXIMUM_NAME_LENGTH].rstrip()
+    name = one_form(text)
+    if cut:
+        name = name[:MAXIMUM_NAME_LENGTH].rstrip()
+    if len(name) > MAXIMUM_NAME_LENGTH:
+        raise InputError(f"{what} has a name of {len(name):,} characters; at most {MAXIMUM_NAME_LENGTH} are allowed.")
     if not name:
         raise InputError(f"{what} has no name. Give it a name with at least one letter or digit.")
     return name

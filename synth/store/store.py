@@ -45,7 +45,10 @@ class Store:
 
     def __init__(self, settings: Settings, *, patience: float = 0.0) -> None:
         self.settings = settings
-        settings.home.mkdir(mode=0o700, parents=True, exist_ok=True)
+        try:
+            settings.home.mkdir(mode=0o700, parents=True, exist_ok=True)
+        except (FileExistsError, NotADirectoryError):
+            raise ConfigError(f"HERMITAGE_HOME: '{settings.home.name}' is not a folder. Name a folder.") from None
         self.transactions = Transactions(make_engine(settings.database_url), patience=patience)
         try:
             self.transactions.until_answered(lambda: prepare(self.transactions))

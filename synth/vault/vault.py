@@ -169,7 +169,7 @@ class Vault:
                     table = StoredTable(
                         id=table_id,
                         account_id=owner.id,
-                        name=display_name(name, what="The table"),
+                        name=display_name(name, what="The table", cut=True),
                         kind=TableKind(kind),
                         size=size,
                         state=TableState.STORED,

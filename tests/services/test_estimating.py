@@ -140,6 +140,11 @@ def test_what_cannot_be_asked_is_one_sentence(text: str, words: str) -> None:
     assert "\n" not in str(refused.value)
 
 
+def test_a_list_is_no_question() -> None:
+    with pytest.raises(ConfigError, match="A question is a text, such as"):
+        estimate(BUNDLE, ["mean age"])  # type: ignore[arg-type]
+
+
 def test_numbers_are_those_of_the_released_rows(tmp_path: Path) -> None:
     synth.replay(BUNDLE, tmp_path / "again")
     with (tmp_path / "again" / "synthetic.csv").open(encoding="utf-8") as file:
