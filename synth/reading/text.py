@@ -92,6 +92,8 @@ class TextTable:
         Column names, from the header line or declared.
     blank : int
         How many blank lines were read so far; no rows, except in a table of one column.
+    separator : str
+        The sign between cells.
     unreadable : dict of str to int
         How many of the rows read so far could not be split into cells, by the reason: a name of :data:`REASONS`.
 
@@ -108,7 +110,7 @@ class TextTable:
         self._limits = limits
         self._newlines = form.newlines
         encoding, separator, self.names = _read_top(source, form, limits)
-        self._separator = separator.encode()
+        self.separator, self._separator = separator, separator.encode()
         chunk = CHUNK * min(max(1, len(self.names) // _COLUMNS_PER_CHUNK), _MOST_CHUNKS)
         self._blocks = Blocks(
             # Text after a closing quotation mark is ill-quoted, and leaves no quotation mark open.
@@ -150,7 +152,7 @@ class TextTable:
             pa.BufferReader(text),
             read_options=pyarrow.csv.ReadOptions(use_threads=False, block_size=len(text) + 1, column_names=columns),
             parse_options=pyarrow.csv.ParseOptions(
-                delimiter=self._separator.decode(), newlines_in_values=True, ignore_empty_lines=False
+                delimiter=self.separator, newlines_in_values=True, ignore_empty_lines=False
             ),
             convert_options=self._convert_options(places),
         )

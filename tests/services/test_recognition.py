@@ -491,6 +491,27 @@ def test_a_comma_before_three_digits_is_asked_where_nothing_answers_it() -> None
     assert read_as_proposed(data, found.chosen("decimal", ".")).texts["x"][0] == f"{AGES[0]}{AGES[0] + 100}"
 
 
+@pytest.mark.parametrize("separator", [";", "\t"])
+def test_a_point_before_three_digits_is_asked_unless_commas_separate_cells(separator: str) -> None:
+    columns = table(x=[f"{one}.{one + 100}" for one in AGES], town=TOWNS)
+    data = text(columns, separator).encode()
+    found = recognise_here(data)
+    (asked,) = found.open
+    assert (asked.key, asked.choices) == ("decimal", (".", ","))
+    # Each way can be declared for the column by itself, as a draft proposes it.
+    assert [(one["decimal"], one.get("thousands")) for one in found.columns[0].choices] == [(".", None), (",", ".")]
+    assert read_as_proposed(data, found.chosen("decimal", ",")).texts["x"][0] == f"{AGES[0]}{AGES[0] + 100}"
+    commas = recognise_here(text(columns).encode())
+    assert (commas.open, commas.columns[0].body["high"]) == ((), 100)
+
+
+def test_a_column_without_a_name_beside_one_that_is_named_by_a_year() -> None:
+    data = text({"2019": AGED, "": AGED, "town": TOWNS}).encode()
+    found = recognise_here(data)
+    assert [one.name for one in found.columns] == ["2019", "column_2", "town"]
+    assert read_as_proposed(data, found).texts["column_2"] == AGED
+
+
 def test_another_column_answers_for_a_comma_before_three_digits() -> None:
     data = text(table(x=[f"{one},{one + 100}" for one in AGES], y=[*map(comma, COSTS)]), ";").encode()
     found = recognise_here(data)
@@ -516,6 +537,11 @@ def test_no_column_is_left_out_because_its_values_differ() -> None:
         cost=many, day=each, code=[f"F{place:04}" for place in range(ROWS)], n=[*map(str, range(500, 800))]
     )
     assert [one.body["type"] for one in found.values()] == ["number", "date", "identifier", "number"]
+
+
+def test_codes_in_few_rows_are_no_ids() -> None:
+    few = [f"F{place:04}" if place % 10 == 0 else "" for place in range(ROWS)]
+    assert proposed(code=few, a=AGED)["code"].body == {"type": "drop"}
 
 
 def test_texts_that_nearly_all_differ_are_left_out_with_the_reason() -> None:

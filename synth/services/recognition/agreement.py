@@ -45,7 +45,9 @@ class Agreement:
     kept: list[frozenset[str]]
 
 
-def agreement_of(names: Sequence[str], samples: Sequence[Counter[str]], form: TableFormat, *, alone: bool) -> Agreement:
+def agreement_of(
+    names: Sequence[str], samples: Sequence[Counter[str]], form: TableFormat, *, alone: bool, commas: bool = True
+) -> Agreement:
     """Return what the columns of a table agree on.
 
     Parameters
@@ -58,13 +60,15 @@ def agreement_of(names: Sequence[str], samples: Sequence[Counter[str]], form: Ta
         What is declared, which is not proposed again.
     alone : bool
         Whether notations are those of each column alone.
+    commas : bool
+        Whether commas separate cells, so that a point is before decimals; also where cells are typed.
     """
     missing = _Missing(form)
     present = [missing.without(sample) for sample in samples]
     writings = [_writing(counts, form) for counts in present]
     kept = [missing.kept(sample, writing) for sample, writing in zip(samples, writings, strict=True)]
     proposals = missing.proposals(samples, writings, kept)
-    proposals += [] if alone else _number_signs(writings, present, form)
+    proposals += [] if alone else _number_signs(writings, present, form, commas=commas)
     writings = _settled(names, writings, proposals, form)
     proposals += [] if alone else _date_patterns(writings, present, form)
     return Agreement(proposals, writings, kept)
@@ -144,7 +148,7 @@ def _plain_writing(counts: Counter[str], form: TableFormat) -> Writing:
 
 
 def _number_signs(
-    writings: Sequence[Writing], present: Sequence[Counter[str]], form: TableFormat
+    writings: Sequence[Writing], present: Sequence[Counter[str]], form: TableFormat, *, commas: bool
 ) -> list[FormatProposal]:
     """Return the signs of most numbers of the table; open where no column settles them."""
     cells: Counter[tuple[str, str]] = Counter()
@@ -173,7 +177,7 @@ def _number_signs(
         and point is None
         and form.thousands is None
         and group is None
-        and _is_open(writings, form)
+        and _is_open(writings, commas=commas)
     ):
         of = "1 column has" if opened == 1 else f"{opened} columns have"
         why = f"{of} numbers whose only sign stands before three digits"
@@ -181,10 +185,10 @@ def _number_signs(
     return proposals
 
 
-def _is_open(writings: Sequence[Writing], form: TableFormat) -> bool:
+def _is_open(writings: Sequence[Writing], *, commas: bool) -> bool:
     """Whether a sign before three digits may be either; where commas separate cells, a point is before decimals."""
     signs = {one.number.open for one in writings if one.number is not None and one.number.open}
-    return signs != {"."} or form.separator == ";"
+    return signs != {"."} or not commas
 
 
 def _most_of(columns: Counter[tuple[str, str]], key: str) -> str | None:

@@ -399,6 +399,8 @@ def _number_body(seen: _Seen, tally: Tally, number: NumberWriting, *, own: bool 
 def _own_notation(number: NumberWriting, form: TableFormat, *, own: bool) -> dict[str, Any]:
     """Return the keys of a column whose numbers are not written as the table's."""
     point, group = number.decimal or ("." if own else None), number.thousands
+    if number.decimal is None and group is not None and group == (point or form.notation.point):
+        point = "," if group == "." else "."  # whole numbers do not show it, and it cannot be the same
     said: dict[str, Any] = {}
     if point is not None and (own or point != form.notation.point):
         said["decimal"] = point
@@ -542,7 +544,7 @@ def _words(seen: _Seen) -> ColumnProposal:
     if covered >= _HALF:
         return _category(seen, shown_values, covered)
     facts = f"{seen.different} different {{}} in {tally.present:,} cells"
-    if codes >= _MOSTLY * distinct:
+    if codes >= _MOSTLY * distinct and tally.present >= _HALF * tally.rows:
         return _identifier(seen, f"{seen.different} different codes")
     if tally.is_cut or distinct >= _HALF * tally.present:
         return ColumnProposal(

@@ -306,7 +306,7 @@ def _names(head: tuple[str, ...], rows: _Rows, place: int, separator: str, form:
         if second or not _may_look_like_a_row(head, rows, kinds):
             return second
         # The reader takes such names for a row, unless they are declared.
-        names = joined_names([head], None)
+        names = tuple(name or f"column_{at}" for at, name in enumerate(joined_names([head], None), start=1))
         why = "the first line holds names: they are written unlike the cells below them"
         return [*_declared(names, separator), FormatProposal("skip_rows", place + 1, why)]
     names = tuple(f"column_{at}" for at in range(1, rows.width + 1))

@@ -24,6 +24,7 @@ from synth.reading.files import Batches, Counted, open_batches, open_bytes
 from synth.reading.more.workbooks import kind_of_workbook, top_of_sheet
 from synth.reading.process import work_confined
 from synth.reading.request import START_BYTES, Request, kind_of_start
+from synth.reading.text import TextTable
 from synth.schema import ENCODINGS, TYPED_KINDS, DurationUnit, NumberColumn, TableFormat, format_to_mapping
 from synth.schema.encoding import composed_texts, texts_of
 from synth.schema.header import check_names
@@ -176,7 +177,8 @@ class _Table:
             if rows >= SAMPLE_ROWS:
                 break
         samples = [_sample([columns[place] for columns in first]) for place in range(len(self._names))]
-        found = agreement_of(self._names, samples, form, alone=alone)
+        commas = batches.text is None or (isinstance(batches.text, TextTable) and batches.text.separator == ",")
+        found = agreement_of(self._names, samples, form, alone=alone, commas=commas)
         self.proposals, self._writings, kept = found.proposals, found.writings, found.kept
         self.form = _adopted(form, found.proposals)
         tallies = [Tally(max(1_000, MOST_TEXTS // len(self._names))) for _ in self._names]
