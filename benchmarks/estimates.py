@@ -14,6 +14,9 @@ grid of incomes: where one value of it holds more of the rows than an interval o
 quantile, whose ends are values of the grid, can hardly miss. Finished runs are appended to the file of ``--keep`` and
 not run again.
 
+With ``--zeros`` 84 % of the incomes are zero and the others lognormal: a bin may contain all zeros and some more, and
+the interval has to allow for that.
+
 With ``--people`` the tables are those of ``people.py``: 3,000 patients with one to six visits each, kept whole. The
 truth is that of 200,000 other patients of the same law; numbers count visits.
 """
@@ -51,6 +54,16 @@ QUESTIONS = (
     "regression of income > 60 on region, sex",
 )
 
+NO_INCOME = 0.84
+MOST_INCOME = 30_000
+OF_ZEROS = (
+    "share of income = 0",
+    "share of income > 5000",
+    "mean income",
+    "median income",
+    "quantile 0.95 of income",
+)
+
 PATIENTS = 3000
 OF_PEOPLE = ("mean cost", "mean cost by ward", "median cost", "share of again = 'yes' by sex", "table of ward")
 
@@ -74,6 +87,19 @@ def drawn(random: np.random.Generator, rows: int, step: float = 1.0) -> pd.DataF
     # As its text says it, so that a value here and the same value of a bundle are one number.
     income = np.round(np.clip(steps * step, 0, 120), 6) if step < 1 else np.clip(steps * step, 0, 120).astype(int)
     return pd.DataFrame({"region": np.array(REGIONS)[region], "sex": np.where(man, "man", "woman"), "income": income})
+
+
+def with_zeros(random: np.random.Generator, rows: int) -> pd.DataFrame:
+    """Draw rows of a population most of whom have no income."""
+    incomes = np.minimum(random.lognormal(8.5, 0.8, rows), MOST_INCOME).astype(int)
+    return pd.DataFrame({"income": np.where(random.random(rows) < NO_INCOME, 0, incomes)})
+
+
+def truths_with_zeros() -> dict[str, dict[tuple[str, ...], float]]:
+    """Return the population's numbers, from ten million rows of a fixed seed."""
+    income = with_zeros(np.random.default_rng(0), 10_000_000)["income"]
+    found = ((income == 0).mean(), (income > 5000).mean(), income.mean(), income.median(), income.quantile(0.95))
+    return {question: {(): float(value)} for question, value in zip(OF_ZEROS, found, strict=True)}
 
 
 def coefficients(whole: pd.DataFrame) -> dict[str, dict[tuple[str, ...], float]]:
@@ -163,12 +189,16 @@ def one_run(asked: argparse.Namespace, seed: int) -> dict[str, list[list[object]
     import synth
     from synth.rehearsal.estimating import estimate
 
-    frame = people.simulated(PATIENTS, seed) if asked.people else drawn(np.random.default_rng(seed), ROWS, asked.step)
+    random = np.random.default_rng(seed)
+    frame = with_zeros(random, ROWS) if asked.zeros else drawn(random, ROWS, asked.step)
+    frame = people.simulated(PATIENTS, seed) if asked.people else frame
     columns = {
         "region": {"type": "category", "values": list(REGIONS), "fallback": "north"},
         "sex": {"type": "category", "values": ["man", "woman"], "fallback": "woman"},
         "income": {"type": "number", "low": 0, "high": 120, "step": asked.step, "fallback": 40},
     }
+    if asked.zeros:
+        columns = {"income": {"type": "number", "low": 0, "high": MOST_INCOME, "step": 1, "fallback": 0}}
     of_rows = {"unit": {"protects": "person", "rows_per_unit": 1}, "row_count": "private", "columns": columns}
     found = {}
     with tempfile.TemporaryDirectory() as folder:
@@ -209,16 +239,18 @@ def main() -> None:
     parser.add_argument("--report", action="store_true", help="look at the report's intervals; a --keep of its own")
     parser.add_argument("--step", type=float, default=1.0, help="of incomes; one file of --keep each")
     parser.add_argument("--people", action="store_true", help="patients with several visits; a --keep of its own")
-    parser.add_argument("--questions", nargs="+", choices=(*QUESTIONS, *OF_PEOPLE), metavar="QUESTION")
+    parser.add_argument("--zeros", action="store_true", help="incomes of which most are zero; a --keep of its own")
+    parser.add_argument("--questions", nargs="+", choices=(*QUESTIONS, *OF_ZEROS, *OF_PEOPLE), metavar="QUESTION")
     parser.add_argument("--keep", type=Path)
     asked = parser.parse_args()
-    asked.questions = asked.questions or (OF_PEOPLE if asked.people else QUESTIONS)
+    asked.questions = asked.questions or (OF_PEOPLE if asked.people else OF_ZEROS if asked.zeros else QUESTIONS)
     done = {}
     if asked.keep is not None and asked.keep.exists():
         for line in asked.keep.read_text(encoding="utf-8").splitlines():
             record = json.loads(line)
             done[record["seed"], record["generator"], record["epsilon"], record["replicates"]] = record["found"]
     true = truths_in_report(asked.step) if asked.report else truths_of_people() if asked.people else truths(asked.step)
+    true = truths_with_zeros() if asked.zeros else true
     held: dict[str, list[float]] = {}
     widths: dict[str, list[float]] = {}
     without: dict[str, int] = {}

@@ -2,7 +2,8 @@
 
 Rows are drawn evenly within the finest part of a range that was counted. That is right for a number that changes
 smoothly. It is wrong where many rows have one value, such as an income of 0: in the release they are spread over the
-part. So the rows of a part that are more than its neighbours would let one expect may lie anywhere in it.
+part. So rows of a part that is denser than its neighbours may lie anywhere in it: all of them where it is twice as
+dense.
 """
 
 from __future__ import annotations
@@ -188,14 +189,17 @@ def _comparisons(leaf: Condition) -> Iterator[tuple[str, object]]:
 
 
 def _crowded(counts: Codes, widths: Codes) -> Vector:
-    """Return which share of the rows of each part are more than the denser of its neighbours lets one expect.
+    """Return which share of the rows of each part may lie anywhere in it: twice what its neighbours do not explain.
 
-    Single values say nothing of a density: the next wider part counts as the neighbour.
+    Of a part that is as dense as the denser of its neighbours it is none, of one that is twice as dense all. How many
+    rows lie evenly beside those of a single value is not known either. Single values say nothing of a density: the next
+    wider part counts as the neighbour.
     """
     wide = np.flatnonzero(widths > 1)
     density = counts[wide] / widths[wide]
     beside = np.pad(density, 1)
     expected = np.maximum(beside[:-2], beside[2:])
     found = np.zeros(len(counts))
-    found[wide] = np.divide(np.maximum(density - expected, 0.0), density, out=np.zeros(len(wide)), where=density > 0)
+    excess = np.divide(density - expected, density, out=np.zeros(len(wide)), where=density > 0)
+    found[wide] = np.clip(2.0 * excess, 0.0, 1.0)
     return found
