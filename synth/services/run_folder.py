@@ -32,6 +32,7 @@ __all__ = [
     "private_stream",
     "publishable",
     "read_json",
+    "run_in",
     "withdraw",
     "write_files",
     "write_owner_json",
