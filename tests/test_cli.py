@@ -337,6 +337,23 @@ def test_who_does_not_wait_for_the_owners_report_keeps_the_release(
     assert not (tmp_path / "release" / "owner" / "report.json").exists()
 
 
+@pytest.mark.parametrize(
+    ("place", "fate"), [("fit_and_sample", "stays spent"), ("_open", "stays spent"), ("_spend", "was freed")]
+)
+@pytest.mark.usefixtures("without_trial")
+def test_who_presses_ctrl_c_is_told_whether_the_budget_was_spent(
+    synth: Synth, config: Path, monkeypatch: pytest.MonkeyPatch, place: str, fate: str
+) -> None:
+    def stop(*arguments: object, **named: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(runs, place, stop)
+    done = synth("run", config, "--out", "release")
+    assert (done.returncode, "synth: The run was cancelled. Its budget had" in done.stderr) == (5, True)
+    assert fate in done.stderr.splitlines()[-1]
+    assert spent(synth) == ("2" if fate == "stays spent" else "0")
+
+
 @pytest.mark.usefixtures("without_trial")
 def test_a_folder_that_is_not_empty_is_left_alone(synth: Synth, config: Path, tmp_path: Path) -> None:
     (tmp_path / "release").mkdir()

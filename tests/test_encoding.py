@@ -275,7 +275,7 @@ def test_declared_words_and_cells_are_compared_with_their_letters_composed(writt
 
 
 def test_a_word_declared_in_both_forms_is_listed_twice() -> None:
-    with pytest.raises(SchemaError, match="'c': a category is listed twice"):
+    with pytest.raises(SchemaError, match="'c': the category 'Z\u00fcrich' is listed twice"):
         CategoryColumn("c", ("Z\u00fcrich", "Zu\u0308rich"))
 
 

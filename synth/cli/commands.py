@@ -91,10 +91,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except SynthError as error:
         sys.stderr.write(f"synth: {error}\n")
         return error.exit_code
-    except KeyboardInterrupt:
+    except KeyboardInterrupt as stopped:
         from synth.ledger.ledger import SPENT_OR_FREED
 
-        sys.stderr.write(f"synth: cancelled. {SPENT_OR_FREED}\n")
+        sys.stderr.write(f"synth: {stopped or f'cancelled. {SPENT_OR_FREED}'}\n")
         return RunCancelledError.exit_code
     except BrokenPipeError:
         return 0

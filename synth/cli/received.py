@@ -273,4 +273,6 @@ def closing(application: Application, run_id: str) -> Iterator[None]:
         state = WorkState.CANCELLED if cancelled else WorkState.FAILED
         words = f"{message} {GOES_ON}" if keeps else f"{message} {fate}" if charges else message
         application.store.work.move(run_id, state, message=words, incident_id=incident)
+        if isinstance(error, KeyboardInterrupt):
+            error = KeyboardInterrupt(words)  # which says what became of the budget
         raise error from None

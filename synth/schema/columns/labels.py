@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from functools import lru_cache
@@ -11,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from synth.errors import SchemaError
-from synth.names import composed
+from synth.names import composed, shown
 from synth.schema.columns.base import Cells, CellType, Coded, Fate, FormField, ModelledColumn, TypedCell, guarded
 from synth.schema.documents import Flag, Needed, Read, Word, as_mapping, as_word
 from synth.schema.written import Notation
@@ -216,8 +217,9 @@ class CategoryColumn(LabelColumn):
     def _check(self) -> None:
         if not self.values:
             raise SchemaError(f"'{self.name}' needs its categories. List them under 'values'.")
-        if len(set(self.values)) != len(self.values):
-            raise SchemaError(f"'{self.name}': a category is listed twice. List each value once.")
+        twice = next((value for value, many in Counter(self.values).items() if many > 1), None)
+        if twice is not None:
+            raise SchemaError(f"'{self.name}': the category '{shown(twice)}' is listed twice. List each value once.")
         if len(self.values) > MAXIMUM_CATEGORIES:
             raise SchemaError(
                 f"'{self.name}' has {len(self.values):,} categories; at most {MAXIMUM_CATEGORIES:,} are allowed. "
