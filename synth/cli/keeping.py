@@ -42,8 +42,8 @@ _PACKAGE = Path(__file__).resolve().parents[1]
 
 def _port(text: str) -> int:
     number = int(text)
-    if not 0 < number < 65_536:
-        raise argparse.ArgumentTypeError(f"a port is a number from 1 to 65535, got {number}")
+    if not 0 <= number < 65_536:  # 0 is any that is free
+        raise argparse.ArgumentTypeError(f"a port is a number up to 65535, got {number}")
     return number
 
 

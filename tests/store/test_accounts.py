@@ -63,7 +63,13 @@ def test_an_unknown_account_is_a_sentence(store: Store) -> None:
     ],
 )
 def test_names_have_one_normal_form(typed: str, shown: str) -> None:
-    assert display_name(typed, what="The table") == shown
+    assert display_name(typed, what="The table", cut=True) == shown
+
+
+def test_a_long_name_is_cut_only_where_nothing_is_told_apart_by_it() -> None:
+    assert display_name("x" * 120, what="The account") == "x" * 120
+    with pytest.raises(InputError, match="The account has a name of 121 characters; at most 120 are allowed"):
+        display_name("x" * 121, what="The account")
 
 
 @pytest.mark.parametrize("typed", ["", "  ", "\u200b\n"])
