@@ -78,7 +78,10 @@ def account_cards(accounts: list[AccountView]) -> None:
             note(f"{plain(view.name)}: {plain(sentence)}.")
         if view.row_worth is not None:
             note(f"{plain(view.name)}: {_cells(view)}")
-    note("Composed: the exact total of all charges together; the limit applies to it.")
+    note(
+        "Composed: the exact total of all charges together, at the delta beside it; the limit applies to it. A charge with "
+        "a larger delta can lower it."
+    )
 
 
 def _cells(view: AccountView) -> str:
