@@ -79,8 +79,8 @@ def account_cards(accounts: list[AccountView]) -> None:
         if view.row_worth is not None:
             note(f"{plain(view.name)}: {_cells(view)}")
     note(
-        "Composed: the exact total of all charges together, at the delta beside it; the limit applies to it. A charge with "
-        "a larger delta can lower it."
+        "Composed: the exact total of all charges together, at the delta beside it; the limit applies to it. A charge "
+        "with a larger delta can lower it."
     )
 
 
