@@ -358,10 +358,14 @@ class _Asked:
         column_of = dict(zip(self.schema.names, codes.T, strict=True))
         either = np.broadcast_to(unplaced_rows(self.question.share, known, column_of), len(codes))
         unsure = np.broadcast_to(unplaced_rows(self.question.where, known, column_of), len(codes))
+        if not either.any() and not unsure.any():
+            values = self.estimated(codes)[0]
+            return values, values
         looked, lowest, highest = self._looked(column_of), [], []
+        of_all = None if self.question.share is None else holds(self.question.share, self._columns, column_of)
         for group in self.groups:
             mine = self._in_group(column_of, group)
-            told, not_told = self._told(column_of, group)
+            told, not_told = of_all or self._of_value(column_of, group[-1])
             mine &= told | not_told
             sure, added = (1.0 - unsure) * (mine & looked), unsure[mine].sum()
             least, most = (sure * (1.0 - either))[told].sum(), sure[told].sum() + (sure * either)[not_told].sum()
@@ -407,11 +411,9 @@ class _Asked:
             return np.ones(rows, bool)
         return holds(self.question.where, self._columns, column_of)[0]
 
-    def _told(self, column_of: dict[str, Codes], group: tuple[int, ...]) -> tuple[Flags, Flags]:
-        """Return which rows a share or a table counts in a group, and of which others it is the share."""
-        if self.question.share is not None:
-            return holds(self.question.share, self._columns, column_of)
-        told = column_of[self.question.column] == group[-1]
+    def _of_value(self, column_of: dict[str, Codes], code: int) -> tuple[Flags, Flags]:
+        """Return which rows have a value of the column of a table, and which another."""
+        told = column_of[self.question.column] == code
         return told, ~told
 
     def _in_group(self, column_of: dict[str, Codes], group: tuple[int, ...]) -> Flags:
