@@ -30,6 +30,7 @@ from streamlit.testing.v1 import AppTest
 
 from pages.ui.evidence import BADGES, OWNER_ONLY_NOTE
 from synth.bundle.archive import canonical_json, zip_of
+from synth.progress import OWNER_PHASE
 from synth.services.views import RunView
 
 TABS = (
@@ -166,6 +167,12 @@ def test_a_run_whose_worker_stopped_says_that_it_goes_on(monkeypatch: pytest.Mon
     assert sentence in texts(go(app, "generate"))
     assert app.button(key="cancel-run").label == "Stop the run (the 1.00 stays spent)"
     assert "The table was read, so 1.00 stays spent. Nothing made so far is kept." in texts(app)
+    # Once the bundle is sealed, it is kept.
+    queue.note_progress(run_id, phase=OWNER_PHASE, step=0, steps=0, losses=())
+    go(app, "generate")
+    assert "The synthetic table and its certificate are kept. Only your own report is left out." in texts(app)
+    assert "Nothing made so far is kept." not in texts(app)
+    assert app.button(key="cancel-run").label == "Finish without my report"
 
 
 @pytest.mark.thorough
